@@ -1,0 +1,67 @@
+// The CPU's team: one thread, whose members are the lanes of its vector registers.
+#pragma once
+#include <cstddef>
+#include <limits>
+#include <type_traits>
+
+#include <partita/core/team.hpp>
+
+namespace partita::cpu {
+
+// The loops are blocks of a fixed number of elements: what g++ turns into vectors already at -O2, whose cost model
+// takes only loops of a known length that a vector divides. The iterations are independent by the rules of a team.
+#if defined(__clang__)
+#define PARTITA_INDEPENDENT_LOOP _Pragma("clang loop vectorize(assume_safety)")
+#elif defined(__GNUC__)
+#define PARTITA_INDEPENDENT_LOOP _Pragma("GCC ivdep")
+#else
+#define PARTITA_INDEPENDENT_LOOP
+#endif
+
+struct team {
+  static constexpr std::size_t block = 64;  // elements in a loop of fixed length; accumulators of a sum
+
+  static constexpr bool first() { return true; }
+
+  template <class F> [[gnu::always_inline]] inline void each(std::size_t n, F f) const {
+    std::size_t i = 0;
+    for (; i + block <= n; i += block) {
+      PARTITA_INDEPENDENT_LOOP
+      for (std::size_t j = 0; j < block; ++j) f(i + j);
+    }
+    for (; i < n; ++i) f(i);
+  }
+
+  template <class F> [[gnu::always_inline]] inline auto sum(std::size_t n, F f) const {
+    using value = std::decay_t<decltype(f(n))>;
+    value lanes[block]{};
+    std::size_t i = 0;
+    for (; i + block <= n; i += block)
+      PARTITA_INDEPENDENT_LOOP
+      for (std::size_t j = 0; j < block; ++j) lanes[j] += f(i + j);
+    for (std::size_t j = 0; i < n; ++i, ++j) lanes[j] += f(i);
+    for (std::size_t width = block / 2; width > 0; width /= 2)
+      for (std::size_t j = 0; j < width; ++j) lanes[j] += lanes[j + width];
+    return lanes[0];
+  }
+
+  template <class F> [[gnu::always_inline]] inline auto max(std::size_t n, F f) const {
+    using value = std::decay_t<decltype(f(n))>;
+    value lanes[block];
+    for (std::size_t j = 0; j < block; ++j) lanes[j] = -std::numeric_limits<value>::infinity();
+    std::size_t i = 0;
+    // a comparison that is false keeps the element, so that a NaN stays in its lane
+    auto larger = [](value a, value b) { return a > b || a != a ? a : b; };
+    for (; i + block <= n; i += block)
+      PARTITA_INDEPENDENT_LOOP
+      for (std::size_t j = 0; j < block; ++j) lanes[j] = larger(lanes[j], f(i + j));
+    for (std::size_t j = 0; i < n; ++i, ++j) lanes[j] = larger(lanes[j], f(i));
+    for (std::size_t width = block / 2; width > 0; width /= 2)
+      for (std::size_t j = 0; j < width; ++j) lanes[j] = larger(lanes[j], lanes[j + width]);
+    return lanes[0];
+  }
+};
+
+static_assert(partita::team<team>);
+
+}  // namespace partita::cpu
