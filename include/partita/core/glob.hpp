@@ -1,0 +1,47 @@
+// Selection by name: '*' is any run of characters, everything else is itself.
+#pragma once
+#include <cstddef>
+#include <string_view>
+
+#include <partita/core/text.hpp>
+
+namespace partita {
+
+constexpr bool matches(std::string_view pattern, std::string_view word) {
+  std::size_t p = 0, i = 0, star = pattern.size(), back = 0;
+  while (i < word.size()) {
+    if (p < pattern.size() && pattern[p] == '*') {
+      if (p + 1 == pattern.size()) return true;
+      star = p++;
+      back = i;
+    } else if (p < pattern.size() && pattern[p] == word[i]) {
+      ++p;
+      ++i;
+    } else if (star < pattern.size()) {
+      p = star + 1;
+      i = ++back;
+    } else return false;
+  }
+  while (p < pattern.size() && pattern[p] == '*') ++p;
+  return p == pattern.size();
+}
+
+// Patterns separated by spaces; a name matches when one of them does. The empty glob matches nothing.
+struct glob {
+  text<128> patterns;
+  constexpr glob() = default;
+  template <std::size_t N> constexpr glob(const char (&literal)[N]) : patterns(std::string_view(literal, N - 1)) {}
+  constexpr explicit glob(std::string_view words) : patterns(words) {}
+  constexpr bool contains(std::string_view word) const {
+    const std::string_view all = patterns.view();
+    for (std::size_t i = 0; i < all.size();) {
+      std::size_t end = i;
+      while (end < all.size() && all[end] != ' ') ++end;
+      if (end > i && matches(all.substr(i, end - i), word)) return true;
+      i = end + 1;
+    }
+    return false;
+  }
+};
+
+}  // namespace partita

@@ -1,0 +1,132 @@
+// Differentiation on the graph: gradient rules run backwards over the recorded ops; each rule is typed and builds ops.
+#pragma once
+#include <partita/model/apply.hpp>
+#include <partita/model/source.hpp>
+#include <partita/ops/add.hpp>
+
+namespace partita {
+
+namespace mistake {
+template <class...> struct gradient_rule_returns_another_type_than_its_input;
+template <class...> struct gradient_rule_returns_another_number_of_terms;
+template <class...> struct op_has_no_gradient_rule;
+template <class...> struct loss_is_not_a_float_scalar;
+}  // namespace mistake
+
+struct none {};  // a gradient rule's word for "no gradient for this input"
+
+namespace detail {
+template <class G> constexpr void seed_axes(G& g, int tensor, operand const& as) {
+  for (int a = 0; a < as.rank; ++a) g.origin_axes_of(tensor)[a] = as.dims[a];
+}
+
+// Adds a term to the gradient of a forward tensor. A term may be a lambda, called only if the input wants a gradient.
+template <class Op, class T, class D> constexpr void accumulate(T input, D term) {
+  auto& g = *input.graph;
+  if constexpr (std::is_invocable_v<D>) {
+    if (g.tensors[input.id].differentiable) accumulate<Op>(input, term());
+  } else if constexpr (is_poison<D>) g.poisoned = true;
+  else if constexpr (!std::is_same_v<D, none>) {
+    if constexpr (!std::is_same_v<typename T::like_type, typename D::like_type>)
+      (void)reject<mistake::gradient_rule_returns_another_type_than_its_input<Op, typename T::like_type,
+                                                                              typename D::like_type>>::value;
+    else if (g.tensors[input.id].differentiable) {
+      const int before = g.tensors[input.id].gradient;
+      if (before < 0) g.tensors[input.id].gradient = term.id;
+      else {  // the sum lies as the tensor does where it was made, whichever op reads it
+        const int origin = g.origin, made = g.tensors[input.id].op;
+        g.origin = made;
+        operand const& as = g.operand_of(input.id);
+        seed_axes(g, before, as);
+        seed_axes(g, term.id, as);
+        g.tensors[input.id].gradient = apply<add_op>(T{input.graph, before}, T{input.graph, term.id}).id;
+        g.origin = origin;
+      }
+    }
+  }
+}
+
+template <class Op, class First, class... Rest> struct backward<Op, First, Rest...> {
+  using G = typename First::tracer;
+  static constexpr int output_count = annotation_of<Op>::parsed.output_count;
+  template <int O> using out = typename outputs<Op, First, Rest...>::template type<O>::rule_type;
+
+  template <std::size_t... O> static constexpr auto gradients(G& g, op_entry const& e, std::index_sequence<O...>) {
+    return std::tuple<out<static_cast<int>(O)>...>{
+        out<static_cast<int>(O)>{&g, g.tensors[e.first_output + static_cast<int>(O)].gradient}...};
+  }
+  template <std::size_t... O> static constexpr auto values(G& g, op_entry const& e, std::index_sequence<O...>) {
+    return std::tuple<out<static_cast<int>(O)>...>{
+        out<static_cast<int>(O)>{&g, e.first_output + static_cast<int>(O)}...};
+  }
+  template <std::size_t... I> static constexpr void run(G& g, int op, std::index_sequence<I...>) {
+    const op_entry e = g.ops[op];  // a copy: rules make ops, and the array moves
+    for (int i = 0; i < e.input_count; ++i) seed_axes(g, g.input(e, i), e.info->input(i));
+    for (int o = 0; o < output_count; ++o) {
+      seed_axes(g, e.first_output + o, e.info->outputs[o]);
+      if (const int dy = g.tensors[e.first_output + o].gradient; dy >= 0) seed_axes(g, dy, e.info->outputs[o]);
+    }
+    constexpr auto each = std::make_index_sequence<static_cast<std::size_t>(output_count)>{};
+    auto dy = gradients(g, e, each);
+    auto y = values(g, e, each);
+    auto terms = [&] {
+      if constexpr (output_count == 1)
+        return Op::gradient(std::get<0>(dy), std::get<0>(y), typename First::rule_type{&g, g.input(e, 0)},
+                            typename Rest::rule_type{&g, g.input(e, static_cast<int>(I) + 1)}...);
+      else
+        return Op::gradient(dy, y, typename First::rule_type{&g, g.input(e, 0)},
+                            typename Rest::rule_type{&g, g.input(e, static_cast<int>(I) + 1)}...);
+    }();
+    using made = decltype(terms);
+    if constexpr (is_poison<made>) g.poisoned = true;
+    else if constexpr (std::tuple_size_v<made> != 1 + sizeof...(Rest))
+      (void)reject<mistake::gradient_rule_returns_another_number_of_terms<Op, takes<1 + sizeof...(Rest)>,
+                                                                          given<std::tuple_size_v<made>>>>::value;
+    else {
+      accumulate<Op>(typename First::rule_type{&g, g.input(e, 0)}, std::get<0>(terms));
+      (accumulate<Op>(typename Rest::rule_type{&g, g.input(e, static_cast<int>(I) + 1)}, std::get<I + 1>(terms)), ...);
+    }
+  }
+  static constexpr void run(G& g, int op) { run(g, op, std::index_sequence_for<Rest...>{}); }
+};
+
+// The gradient of the loss with respect to itself, times the loss's weight.
+template <class Loss> constexpr void seed_loss(Loss loss, double weight) {
+  auto& g = *loss.graph;
+  if constexpr (is_poison<Loss>) return;
+  else if constexpr (Loss::rank != 0 || !is_float(Loss::type)) {
+    (void)reject<mistake::loss_is_not_a_float_scalar<typename Loss::like_type>>::value;
+    g.poisoned = true;
+  } else {
+    g.now = pass::backward;
+    g.origin = g.tensors[loss.id].op;
+    const int seed = source<source_kind::constant, fill_op, Loss::type>(g, {}, attributes{{weight}}, {}).id;
+    accumulate<fill_op>(typename Loss::rule_type{&g, loss.id}, typename Loss::rule_type{&g, seed});
+  }
+}
+
+// Runs the rules of the first `count` ops, last to first. A rule runs when a gradient has reached one of its outputs.
+template <class G> constexpr void run_rules(G& g, int count) {
+  if (g.poisoned) return;
+  g.now = pass::backward;
+  for (int op = count - 1; op >= 0; --op) {
+    op_entry const& e = g.ops[op];
+    if (e.info->source != source_kind::none) continue;
+    bool reached = false, wants = false;
+    for (int o = 0; o < e.info->output_count; ++o) {
+      reached = reached || g.tensors[e.first_output + o].gradient >= 0;
+      wants = wants || g.tensors[e.first_output + o].differentiable;
+    }
+    if (!reached || !wants) continue;
+    if (g.rules[op].run == nullptr) {
+      g.stuck = op;
+      continue;
+    }
+    g.origin = op;
+    g.rules[op].run(g, op);
+  }
+  g.origin = -1;
+}
+}  // namespace detail
+
+}  // namespace partita

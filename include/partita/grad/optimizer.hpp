@@ -1,0 +1,102 @@
+// Optimizers and clipping, as values that build a parameter's update out of ops.
+#pragma once
+#include <partita/core/glob.hpp>
+#include <partita/grad/differentiate.hpp>
+#include <partita/ops/cast.hpp>
+#include <partita/ops/optimizer_ops.hpp>
+
+namespace partita {
+
+namespace detail {
+// State like a parameter, zero before the first step.
+template <class P> constexpr auto state_like(P parameter, label suffix) {
+  return [&]<class Graph, dtype Type, class... Axes>(tensor<Graph, Type, Axes...>) {
+    return source<source_kind::state, state_op, Type, Axes...>(*parameter.graph, suffix, {}, {});
+  }(parameter);
+}
+template <class T, class G> constexpr auto inside_rule(G& g, int id) { return typename T::rule_type{&g, id}; }
+template <class G> constexpr void carry(G& g, int source, int after) { g.tensors[after].carried = source; }
+}  // namespace detail
+
+struct sgd {
+  double momentum = 0, weight_decay = 0;
+  glob no_decay{};
+  template <class G, class P, class D, class S>
+  constexpr void update(G& g, std::string_view name, P parameter, D gradient, S scale) const {
+    const double decay = no_decay.contains(name) ? 0 : weight_decay;
+    if (momentum == 0) {
+      auto after = apply<sgd_op>(attributes{{decay}}, parameter, gradient, scale);
+      detail::carry(g, parameter.id, after.id);
+    } else {
+      auto v = detail::state_like(parameter, "momentum");
+      auto [after, moved] =
+          apply<momentum_op>(attributes{{decay, momentum}}, parameter, detail::inside_rule<P>(g, v.id), gradient, scale);
+      detail::carry(g, parameter.id, after.id);
+      detail::carry(g, v.id, moved.id);
+    }
+  }
+};
+
+struct adamw {
+  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, weight_decay = 0.01;
+  glob no_decay{};
+  template <class G, class P, class D, class S>
+  constexpr void update(G& g, std::string_view name, P parameter, D gradient, S scale) const {
+    const double decay = no_decay.contains(name) ? 0 : weight_decay;
+    auto m = detail::state_like(parameter, "m");
+    auto v = detail::state_like(parameter, "v");
+    auto [after, mean, square] =
+        apply<adamw_op>(attributes{{decay, beta1, beta2, epsilon}}, parameter, detail::inside_rule<P>(g, m.id),
+                        detail::inside_rule<P>(g, v.id), gradient, scale);
+    detail::carry(g, parameter.id, after.id);
+    detail::carry(g, m.id, mean.id);
+    detail::carry(g, v.id, square.id);
+  }
+};
+
+struct no_clip { static constexpr bool clips = false; };
+// Scales all gradients down when the norm over all parameters, each counted once, exceeds `max`.
+struct clip_norm {
+  static constexpr bool clips = true;
+  double max = 1.0;
+};
+
+namespace detail {
+template <class Tensor> struct parameter_rules {
+  using G = typename Tensor::tracer;
+  using sum = tensor<untaped<G>, accumulation_of(Tensor::type)>;
+  static constexpr void square(G& g, int op) {
+    const int id = g.ops[op].first_output, gradient = g.tensors[id].gradient;
+    seed_axes(g, gradient, g.operand_of(id));
+    g.norm_terms.push(apply<square_sum_op>(inside_rule<Tensor>(g, gradient)).id);
+  }
+  static constexpr void update(G& g, int op) {
+    const int id = g.ops[op].first_output, gradient = g.tensors[id].gradient;
+    seed_axes(g, id, g.operand_of(id));
+    seed_axes(g, gradient, g.operand_of(id));
+    g.optimizer.update(g, g.name(op).view(), inside_rule<Tensor>(g, id), inside_rule<Tensor>(g, gradient),
+                       sum{&g, g.scale});
+  }
+};
+}  // namespace detail
+
+// A trained tensor: one parameter, wherever it is used. bf16 and f16 name the type of use; f32 is what is stored.
+template <dtype Type, class... Axes, class G>
+constexpr auto param(G& g, label name, initializer initial = normal{0.02}) {
+  constexpr dtype wanted = detail::used<G, Type>, stored = accumulation_of(wanted);
+  using made = tensor<G, stored, Axes...>;
+  auto p = detail::source<source_kind::parameter, detail::param_op, stored, Axes...>(
+      g, name, initial.given(),
+      {&detail::parameter_rules<made>::square, &detail::parameter_rules<made>::update});
+  const int op = g.ops.size - 1;
+  const text<96> own = g.name(op);
+  for (int other = 0; other < op; ++other)
+    if (g.ops[other].info->source == source_kind::parameter && g.names[g.ops[other].name].name.view() == name.view() &&
+        g.name(other).view() == own.view())
+      g.twice = op;
+  if (g.frozen.contains(own.view())) g.tensors[p.id].differentiable = false;
+  if constexpr (wanted == stored) return p;
+  else return cast<wanted>(p);
+}
+
+}  // namespace partita

@@ -1,0 +1,143 @@
+// What is traced, planned, verified, searched and trained: a model, an optimizer, clipping (DESIGN section 1).
+#pragma once
+#include <tuple>
+
+#include <partita/grad/optimizer.hpp>
+#include <partita/model/scope.hpp>
+
+namespace partita {
+
+template <class Model, class Optimizer = sgd, class Clip = no_clip> struct training {
+  using model_type = Model;
+  using optimizer_type = Optimizer;
+  using clip_type = Clip;
+  Model model{};
+  Optimizer optimizer{};
+  Clip clip{};
+  glob frozen{};  // parameters that are not trained, by name
+};
+// The same model in another float type: `pt::in_precision<gpt, pt::f64>`.
+template <class Model, dtype Type> struct in_precision {
+  static constexpr dtype precision = Type;
+  Model model{};
+  constexpr auto operator()(auto& g) const { return model(g); }
+};
+
+// Named results of a model. Losses are summed with their weights and differentiated; outputs are not.
+template <bool IsLoss, handle Tensor> struct named_output {
+  static constexpr bool is_loss = IsLoss;
+  label name;
+  Tensor tensor;
+  double weight;
+};
+template <handle Tensor> constexpr named_output<true, Tensor> loss(label name, Tensor t, double weight = 1) {
+  return {name, t, weight};
+}
+template <handle Tensor> constexpr named_output<false, Tensor> output(label name, Tensor t) { return {name, t, 0}; }
+template <bool... L, class... T> constexpr auto outputs(named_output<L, T>... all) { return std::tuple{all...}; }
+
+namespace mistake {
+template <class...> struct model_returns_no_loss;
+}
+
+namespace detail {
+template <class T> inline constexpr bool is_training = false;
+template <class M, class O, class C> inline constexpr bool is_training<training<M, O, C>> = true;
+template <class T> struct as_training_type { using type = training<T>; };
+template <class M, class O, class C> struct as_training_type<training<M, O, C>> { using type = training<M, O, C>; };
+
+// Marks a result of the model, so that plans place it like any op.
+struct output_op {
+  static constexpr std::string_view name = "output", annotation = "... -> ...";
+  static constexpr bool is_output = true;
+  static constexpr double flops_per_point = 0;
+  template <class Call> static void kernel(Call& call) {
+    auto const* x = call.template input<0>();
+    auto* y = call.template output<0>();
+    call.each(call.size(), [=](std::size_t i) { y[i] = x[i]; });
+  }
+};
+template <class G, class Tensor> constexpr void mark_output(G& g, label name, Tensor t) {
+  if constexpr (!is_poison<Tensor>) {
+    (void)apply<output_op>(t);
+    g.names[g.ops[g.ops.size - 1].name] = {-1, name, {}};
+  }
+}
+template <class G, class... Out> constexpr void finish(G& g, std::tuple<Out...> const& all) {
+  if constexpr (!(Out::is_loss || ...)) (void)reject<mistake::model_returns_no_loss<Out...>>::value;
+  else {
+    std::apply([&](auto const&... o) { (mark_output(g, o.name, o.tensor), ...); }, all);
+    g.forward_count = g.ops.size;
+    if (g.poisoned || !g.trains) return;
+    std::apply([&](auto const&... o) { ((o.weight != 0 ? seed_loss(o.tensor, o.weight) : void()), ...); }, all);
+    run_rules(g, g.forward_count);
+  }
+}
+template <class G, handle Loss> constexpr void finish(G& g, Loss l) {
+  if constexpr (!is_poison<Loss>) finish(g, std::tuple{loss("loss", l)});
+}
+template <class G, bool L, handle T> constexpr void finish(G& g, named_output<L, T> o) { finish(g, std::tuple{o}); }
+
+// Norm over all parameters, clipping, and the optimizer's ops.
+template <class G, class Training> constexpr void update_parameters(G& g, Training const& t) {
+  using clip_type = typename Training::clip_type;
+  constexpr dtype sum_type = accumulation_of(G::precision);
+  using scalar = tensor<untaped<G>, sum_type>;
+  g.now = pass::update;
+  auto each_parameter = [&](auto visit) {
+    for (int op = 0; op < g.forward_count; ++op)
+      if (g.ops[op].info->source == source_kind::parameter && g.tensors[g.ops[op].first_output].gradient >= 0) {
+        g.origin = op;
+        visit(op);
+      }
+    g.origin = -1;
+  };
+  if constexpr (clip_type::clips) {
+    each_parameter([&](int op) { g.rules[op].run(g, op); });
+    if (g.norm_terms.size == 0) return;
+    auto squares = apply_to_all<sum_of_all_op>(scalar{&g, g.norm_terms[0]}, g.norm_terms);
+    auto norm = apply<square_root_op>(squares);
+    g.scale = apply<clip_scale_op>(attributes{{t.clip.max}}, norm).id;
+    mark_output(g, "gradient_norm", norm);
+  } else g.scale = source<source_kind::constant, fill_op, sum_type>(g, "one", attributes{{1}}, {}).id;
+  each_parameter([&](int op) { g.rules[op].update(g, op); });
+}
+}  // namespace detail
+
+template <class T> using as_training = typename detail::as_training_type<T>::type;
+template <class T> constexpr dtype precision_of() {
+  if constexpr (requires { T::precision; }) return T::precision;
+  else return f32;
+}
+
+// Interpreter 1: the graph, and beside it one launcher per op when the backend has kernels.
+struct planning_only { struct launcher {}; };  // a backend without kernels
+template <class Backend, class Training> struct recorder : tracer<recorder<Backend, Training>> {
+  using optimizer_type = typename Training::optimizer_type;
+  static constexpr dtype precision = precision_of<typename Training::model_type>();
+  optimizer_type optimizer{};
+  glob frozen{};
+  bool trains = true;
+  int forward_count = 0, scale = -1;
+  growing<int> norm_terms;
+  growing<typename Backend::launcher> launchers;
+  template <class Op, class... In> constexpr void saw(int) {
+    if constexpr (requires { Backend::template launch<Op, In::type...>(); })
+      launchers.push(Backend::template launch<Op, In::type...>());
+  }
+  template <class Op, dtype, class...> constexpr void saw_source(int) {
+    if constexpr (!std::is_same_v<Backend, planning_only>) launchers.push({});
+  }
+};
+
+// Traces a training, whole: forward, backward, update. Into `g`, because clang evaluates the initialiser of a local once
+// more while it instantiates the function, so that `auto g = trace(...)` would cost a second trace.
+template <class G, class Model, class Optimizer, class Clip>
+constexpr void trace(G& g, training<Model, Optimizer, Clip> const& t) {
+  g.optimizer = t.optimizer;
+  g.frozen = t.frozen;
+  detail::finish(g, t.model(g));
+  if (!g.poisoned && g.stuck < 0 && g.trains) detail::update_parameters(g, t);
+}
+
+}  // namespace partita

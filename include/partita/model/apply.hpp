@@ -1,0 +1,183 @@
+// Building ops: what every interpreter of a model does when an op is applied (DESIGN D2).
+#pragma once
+#include <tuple>
+#include <utility>
+
+#include <partita/core/mistake.hpp>
+#include <partita/model/graph_entries.hpp>
+#include <partita/model/tensor.hpp>
+
+namespace partita {
+
+namespace mistake {
+template <class...> struct annotation_is_malformed;
+template <class...> struct op_takes_another_number_of_inputs;
+template <class...> struct input_has_another_rank_than_its_annotation;
+template <class...> struct one_letter_names_two_axes;
+template <class...> struct one_axis_has_two_extents;
+template <class...> struct output_axis_is_not_given_by_an_input_or_the_op;
+template <class...> struct input_has_the_wrong_dtype;
+}  // namespace mistake
+
+// An interpreter is told of each op once, with its type: `Derived::saw<Op, In...>(op)` adds what it is for. Gradient
+// rules are recorded as function pointers made where types are known, so that the backward pass is typed and is told
+// to every interpreter in the same way.
+template <class Derived> struct tracer : graph_data {
+  struct rule_entry {
+    void (*run)(Derived&, int op) = nullptr;     // the op's gradient; for a parameter: a term of the gradient norm
+    void (*update)(Derived&, int op) = nullptr;  // for a parameter: the optimizer
+  };
+  growing<rule_entry> rules;
+  growing<signed char> origin_axes;  // per tensor, max_rank each: axis -> letter of the op whose rule runs
+  int scope = -1, origin = -1;
+  pass now = pass::forward;
+
+  constexpr signed char* origin_axes_of(int t) { return origin_axes.at + t * max_rank; }
+  constexpr void add_tensor(tensor_entry const& t) {
+    tensors.push(t);
+    for (int a = 0; a < max_rank; ++a) origin_axes.push(-1);
+  }
+};
+
+namespace detail {
+template <class Op, class... In> constexpr void explain() {
+  using t = typing<Op, In...>;
+  constexpr auto const& parsed = annotation_of<Op>::parsed;
+  if constexpr (t::what == verdict::annotation)
+    (void)reject<
+        mistake::annotation_is_malformed<Op, because<parsed.what>, at_column<parsed.column>, character<parsed.at>>>::value;
+  else if constexpr (t::what == verdict::arity)
+    (void)reject<mistake::op_takes_another_number_of_inputs<Op, takes<parsed.input_count>, given<sizeof...(In)>>>::value;
+  else if constexpr (t::what == verdict::rank)
+    (void)reject<mistake::input_has_another_rank_than_its_annotation<
+        Op, input_number<t::result.input>,
+        has_rank<std::tuple_element_t<t::result.input, std::tuple<In...>>::rank>>>::value;
+  else if constexpr (t::what == verdict::axis)
+    (void)reject<mistake::one_letter_names_two_axes<Op, letter<t::result.at>, on_axis<t::result.one>,
+                                                    on_axis<t::result.other>>>::value;
+  else if constexpr (t::what == verdict::extents)
+    (void)reject<mistake::one_axis_has_two_extents<Op, letter<t::result.at>, on_axis<t::result.one>,
+                                                   on_axis<t::result.other>>>::value;
+  else if constexpr (t::what == verdict::unknown_axis)
+    (void)reject<mistake::output_axis_is_not_given_by_an_input_or_the_op<Op, letter<t::result.at>>>::value;
+  else
+    (void)reject<
+        mistake::input_has_the_wrong_dtype<Op, input_number<t::types.bad_input>,
+                                           found_dtype<std::tuple_element_t<t::types.bad_input, std::tuple<In...>>::type>,
+                                           expected_dtype<t::types.expected>>>::value;
+}
+
+template <class Op, class... In> struct backward;  // grad/differentiate.hpp
+template <class Op> struct any_rule { void gradient(); };
+// Does the op have a member named gradient? If it has, the name is ambiguous here. (It may be a template, so it cannot
+// be pointed to.)
+template <class Op> struct rule_probe : Op, any_rule<Op> {};
+template <class Op>
+concept has_rule = !requires {
+  &rule_probe<Op>::gradient;
+};
+template <class Op> inline constexpr bool keeps_name = requires { Op::keeps_name; };
+
+template <class Op, class First, class... Rest> struct outputs {  // one output: its handle; several: a tuple of handles
+  template <int O> using type = typename output_like<Op, O, typename First::like_type, typename Rest::like_type...>::
+      type::template in<typename First::graph_type>;
+  static constexpr auto of(auto& g, int id, std::index_sequence<0>) { return type<0>{&g, id}; }
+  template <std::size_t... O> static constexpr auto of(auto& g, int id, std::index_sequence<O...>) {
+    return std::tuple<type<static_cast<int>(O)>...>{type<static_cast<int>(O)>{&g, id + static_cast<int>(O)}...};
+  }
+};
+
+// Letters of an op made by a gradient rule, in letters of the op whose rule it is: through the tensors they share.
+template <class G> constexpr void map_to_origin(G& g, op_entry& e) {
+  op_info const& f = *e.info;
+  for (int d = 0; d < f.dim_count; ++d) e.origin_dims[d] = -1;
+  for (int i = 0; i < e.input_count; ++i) {
+    operand const& x = f.input(i);
+    signed char const* known = g.origin_axes_of(g.edges[e.first_input + i]);
+    for (int a = 0; a < x.rank; ++a)
+      if (e.origin_dims[x.dims[a]] < 0) e.origin_dims[x.dims[a]] = known[a];
+  }
+}
+
+template <class G>
+constexpr int record(G& g, op_info const& info, attributes const& given, int const* inputs, int count, bool taped,
+                     label kind, bool keeps, typename G::rule_entry rule) {
+  const int op = g.ops.size, out = g.tensors.size;
+  op_entry e{&info, g.edges.size, count, out, 0, op, g.now, given, {}};
+  bool wants = false;
+  int stem = -1;
+  for (int i = 0; i < count; ++i) {
+    tensor_entry const& x = g.tensors[inputs[i]];
+    wants = wants || x.differentiable;
+    if (stem < 0) stem = x.stem;
+    g.edges.push(inputs[i]);
+  }
+  if (taped) {
+    e.name = g.names.size;
+    g.names.push({g.scope, stem < 0 ? kind : g.names[stem].name.cut(), {}});
+    for (int d = 0; d < info.dim_count; ++d) e.origin_dims[d] = static_cast<signed char>(d);
+    g.rules.push(rule);
+  } else {
+    e.origin = g.origin < 0 ? op : g.origin;
+    if (g.origin < 0) {
+      e.name = g.names.size;
+      g.names.push({g.scope, kind, {}});
+    } else e.name = g.ops[g.origin].name;
+    map_to_origin(g, e);
+  }
+  g.ops.push(e);
+  for (int o = 0; o < info.output_count; ++o) {
+    g.add_tensor({op, static_cast<short>(o), taped && wants && is_float(info.outputs[o].type), -1, taped && keeps ? stem : -1, -1});
+    if (!taped)
+      for (int a = 0; a < info.outputs[o].rank; ++a)
+        g.origin_axes_of(out + o)[a] = e.origin_dims[info.outputs[o].dims[a]];
+  }
+  return op;
+}
+template <class Op> constexpr label kind_label() { return {Op::name.data(), static_cast<short>(Op::name.size())}; }
+
+template <class Op, class First, class... Rest>
+constexpr auto apply_checked(attributes const& given, First first, Rest... rest) {
+  using t = typing<Op, typename First::like_type, typename Rest::like_type...>;
+  auto& g = *first.graph;
+  using G = typename First::tracer;
+  constexpr bool taped = tracer_of<typename First::graph_type>::taped;
+  const int inputs[]{first.id, rest.id...};
+  typename G::rule_entry rule;
+  if constexpr (taped && has_rule<Op>) rule.run = &backward<Op, First, Rest...>::run;
+  const int op = record(g, t::result.info, given, inputs, 1 + static_cast<int>(sizeof...(Rest)), taped,
+                        kind_label<Op>(), keeps_name<Op>, rule);
+  g.template saw<Op, First, Rest...>(op);
+  return outputs<Op, First, Rest...>::of(g, g.ops[op].first_output, std::make_index_sequence<t::output_count>{});
+}
+}  // namespace detail
+
+// Applies any op, library's or user's: checks axes and dtypes while compiling, records the op, returns the handle of its
+// output, or a tuple of handles when it has several.
+template <class Op, handle First, handle... Rest>
+constexpr auto apply(attributes const& given, First first, Rest... rest) {
+  if constexpr ((is_poison<First> || ... || is_poison<Rest>)) return poison<typename First::graph_type>{first.graph};
+  else if constexpr (typing<Op, typename First::like_type, typename Rest::like_type...>::what != verdict::good) {
+    detail::explain<Op, typename First::like_type, typename Rest::like_type...>();
+    first.graph->poisoned = true;
+    return poison<typename First::graph_type>{first.graph};
+  } else return detail::apply_checked<Op>(given, first, rest...);
+}
+template <class Op, handle First, handle... Rest> constexpr auto apply(First first, Rest... rest) {
+  return apply<Op>(attributes{}, first, rest...);
+}
+
+// An op over any number of tensors like `first`, given by their ids (`Op::variadic`). It has no gradient rule.
+template <class Op, handle First> constexpr auto apply_to_all(First first, growing<int> const& ids) {
+  if constexpr (is_poison<First>) return first;
+  else {
+    using t = typing<Op, typename First::like_type>;
+    auto& g = *first.graph;
+    const int op = detail::record(g, t::result.info, {}, ids.at, ids.size, tracer_of<typename First::graph_type>::taped,
+                                  detail::kind_label<Op>(), false, {});
+    g.template saw<Op, First>(op);
+    return detail::outputs<Op, First>::of(g, g.ops[op].first_output, std::make_index_sequence<1>{});
+  }
+}
+
+}  // namespace partita

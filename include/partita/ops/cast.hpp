@@ -1,0 +1,33 @@
+// Conversion between float types: y = To(x).
+#pragma once
+#include <partita/model/apply.hpp>
+
+namespace partita {
+
+template <dtype To> struct cast_op {
+  static constexpr bool keeps_name = true;
+  static constexpr std::string_view name = "cast", annotation = "... -> ...",
+                                    dtypes = To == f32    ? "T -> f32"
+                                             : To == f64  ? "T -> f64"
+                                             : To == bf16 ? "T -> bf16"
+                                                          : "T -> f16";
+  static constexpr auto gradient(auto dy, auto, auto x) {
+    return std::tuple{apply<cast_op<decltype(x)::like_type::type>>(dy)};
+  }
+  template <class Call> static void kernel(Call& call) {
+    auto const* x = call.template input<0>();
+    auto* y = call.template output<0>();
+    using value = std::remove_pointer_t<decltype(y)>;
+    call.each(call.size(), [=](std::size_t i) { y[i] = static_cast<value>(x[i]); });
+  }
+};
+namespace ops {
+template <dtype To> constexpr auto cast(handle auto x) {
+  if constexpr (is_poison<decltype(x)>) return x;
+  else if constexpr (decltype(x)::type == To) return x;
+  else return apply<cast_op<To>>(x);
+}
+}  // namespace ops
+using namespace ops;
+
+}  // namespace partita

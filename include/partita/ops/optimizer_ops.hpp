@@ -1,0 +1,125 @@
+// The ops of a parameter's update: the gradient's norm, clipping, SGD and AdamW steps. They are ops like all others, so
+// that a plan places them; the learning rate and the step's number come with the step.
+#pragma once
+#include <cmath>
+
+#include <partita/model/apply.hpp>
+
+namespace partita {
+
+// Sum of squares of all elements: partial over every cut.
+struct square_sum_op {
+  static constexpr std::string_view name = "square_sum", annotation = "...+ ->", dtypes = "T -> A";
+  static constexpr double flops_per_point = 2;
+  template <class Call> static void kernel(Call& call) {
+    auto const* x = call.template input<0>();
+    using sum_type = std::remove_pointer_t<decltype(call.template output<0>())>;
+    *call.template output<0>() = call.sum(call.size(), [=](std::size_t i) {
+      return static_cast<sum_type>(x[i]) * static_cast<sum_type>(x[i]);
+    });
+  }
+};
+
+// y = sum of any number of scalars. A plan cuts it over its operands, each summed where it lies.
+struct sum_of_all_op {
+  static constexpr std::string_view name = "sum_of_all", annotation = "... -> ...";
+  static constexpr bool variadic = true;
+  template <class Call> static void kernel(Call& call) {
+    auto* y = call.template output<0>();
+    auto total = *y;
+    total = 0;
+    for (int i = 0; i < call.input_count(); ++i) total += *call.input_at(i);
+    *y = total;
+  }
+};
+
+struct square_root_op {
+  static constexpr std::string_view name = "square_root", annotation = "... -> ...";
+  template <class Call> static void kernel(Call& call) {
+    auto const* x = call.template input<0>();
+    auto* y = call.template output<0>();
+    call.each(call.size(), [=](std::size_t i) { y[i] = std::sqrt(x[i]); });
+  }
+};
+
+// The factor that brings a gradient of this norm down to the limit (attribute 0), or 1.
+struct clip_scale_op {
+  static constexpr std::string_view name = "clip_scale", annotation = "... -> ...";
+  template <class Call> static void kernel(Call& call) {
+    auto const norm = *call.template input<0>();
+    using value = std::remove_const_t<decltype(norm)>;
+    const value limit = static_cast<value>(call.attribute(0));
+    *call.template output<0>() = norm > limit ? limit / norm : value(1);
+  }
+};
+
+// p' = p - rate (g s + decay p), momentum 0; s: the clip scale. Attributes: weight decay.
+struct sgd_op {
+  static constexpr std::string_view name = "sgd", annotation = "..., ..., -> ...", dtypes = "T, T, A -> T";
+  static constexpr double flops_per_point = 4;
+  template <class Call> static void kernel(Call& call) {
+    auto const* p = call.template input<0>();
+    auto const* g = call.template input<1>();
+    auto* out = call.template output<0>();
+    using value = std::remove_pointer_t<decltype(out)>;
+    const value scale = static_cast<value>(*call.template input<2>()), rate = static_cast<value>(call.learning_rate()),
+                decay = static_cast<value>(call.attribute(0));
+    call.each(call.size(), [=](std::size_t i) { out[i] = p[i] - rate * (g[i] * scale + decay * p[i]); });
+  }
+};
+
+// v' = momentum v + (g s + decay p); p' = p - rate v'. Attributes: weight decay, momentum.
+struct momentum_op {
+  static constexpr std::string_view name = "momentum", annotation = "..., ..., ..., -> ..., ...",
+                                    dtypes = "T, T, T, A -> T, T";
+  static constexpr double flops_per_point = 6;
+  template <class Call> static void kernel(Call& call) {
+    auto const* p = call.template input<0>();
+    auto const* v = call.template input<1>();
+    auto const* g = call.template input<2>();
+    auto* p_out = call.template output<0>();
+    auto* v_out = call.template output<1>();
+    using value = std::remove_pointer_t<decltype(p_out)>;
+    const value scale = static_cast<value>(*call.template input<3>()), rate = static_cast<value>(call.learning_rate()),
+                decay = static_cast<value>(call.attribute(0)), momentum = static_cast<value>(call.attribute(1));
+    call.each(call.size(), [=](std::size_t i) {
+      const value moved = momentum * v[i] + (g[i] * scale + decay * p[i]);
+      v_out[i] = moved;
+      p_out[i] = p[i] - rate * moved;
+    });
+  }
+};
+
+// AdamW (Loshchilov and Hutter 2019, algorithm 2): attributes: weight decay, beta1, beta2, epsilon. The step counts
+// from 1 in the bias corrections.
+struct adamw_op {
+  static constexpr std::string_view name = "adamw", annotation = "..., ..., ..., ..., -> ..., ..., ...",
+                                    dtypes = "T, T, T, T, A -> T, T, T";
+  static constexpr double flops_per_point = 14;
+  template <class Call> static void kernel(Call& call) {
+    auto const* p = call.template input<0>();
+    auto const* m = call.template input<1>();
+    auto const* v = call.template input<2>();
+    auto const* g = call.template input<3>();
+    auto* p_out = call.template output<0>();
+    auto* m_out = call.template output<1>();
+    auto* v_out = call.template output<2>();
+    using value = std::remove_pointer_t<decltype(p_out)>;
+    const double step = static_cast<double>(call.step()) + 1, b1 = call.attribute(1), b2 = call.attribute(2);
+    const value scale = static_cast<value>(*call.template input<4>()), rate = static_cast<value>(call.learning_rate()),
+                decay = static_cast<value>(call.learning_rate() * call.attribute(0)), beta1 = static_cast<value>(b1),
+                beta2 = static_cast<value>(b2), epsilon = static_cast<value>(call.attribute(3)),
+                first = static_cast<value>(1 / (1 - std::pow(b1, step))),
+                second = static_cast<value>(1 / (1 - std::pow(b2, step)));
+    call.each(call.size(), [=](std::size_t i) {
+      const value grad = g[i] * scale;
+      const value mean = beta1 * m[i] + (1 - beta1) * grad;
+      const value square = beta2 * v[i] + (1 - beta2) * grad * grad;
+      m_out[i] = mean;
+      v_out[i] = square;
+      p_out[i] = p[i] - decay * p[i] - rate * (mean * first) / (std::sqrt(square * second) + epsilon);
+    });
+  }
+};
+
+}  // namespace partita
