@@ -1,0 +1,11 @@
+# CUDA is a language of this build only where its compiler is: elsewhere the tests run without it, and say so.
+include(CheckLanguage)
+check_language(CUDA)
+if(CMAKE_CUDA_COMPILER)
+  if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+    set(CMAKE_CUDA_ARCHITECTURES 80 90)
+  endif()
+  enable_language(CUDA)
+else()
+  message(STATUS "CUDA tests skipped: no nvcc on PATH (or set CUDACXX)")
+endif()

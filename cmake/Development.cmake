@@ -1,0 +1,27 @@
+# Flags for what this project builds itself; a user of the library never sees them.
+add_library(partita_development INTERFACE)
+target_compile_options(partita_development INTERFACE
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall$<SEMICOLON>-Wextra$<SEMICOLON>-Wpedantic$<SEMICOLON>-Wshadow$<SEMICOLON>-Wextra-semi>
+  $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor$<SEMICOLON>-Woverloaded-virtual$<SEMICOLON>-Werror>
+  # g++ 12 sees overlapping copies inside std::string where there are none.
+  $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-restrict>
+  # -Wpedantic rejects the line markers that nvcc writes.
+  "$<$<COMPILE_LANG_AND_ID:CUDA,NVIDIA>:SHELL:-Werror all-warnings -Xcompiler -Wall,-Wextra>")
+if(PARTITA_NATIVE)
+  include(CheckCXXCompilerFlag)
+  check_cxx_compiler_flag(-march=native PARTITA_HAS_MARCH_NATIVE)
+  if(PARTITA_HAS_MARCH_NATIVE)
+    target_compile_options(partita_development INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-march=native>)
+  endif()
+endif()
+
+# PARTITA_SANITIZE=address,undefined or thread: whole program, so on every target of this project.
+set(PARTITA_SANITIZE "" CACHE STRING "Sanitizers for tests, benchmarks and examples, as -fsanitize= takes them")
+if(PARTITA_SANITIZE)
+  target_compile_options(partita_development INTERFACE
+    $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${PARTITA_SANITIZE}$<SEMICOLON>-fno-omit-frame-pointer>
+    $<$<COMPILE_LANGUAGE:CXX>:-fno-sanitize-recover=all>
+    # Instrumented code confuses g++'s flow analysis into reporting variables that are set.
+    $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-maybe-uninitialized>)
+  target_link_options(partita_development INTERFACE -fsanitize=${PARTITA_SANITIZE})
+endif()
