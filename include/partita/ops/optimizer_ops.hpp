@@ -3,6 +3,7 @@
 #pragma once
 #include <cmath>
 
+#include <partita/core/math.hpp>
 #include <partita/model/apply.hpp>
 
 namespace partita {
@@ -117,7 +118,7 @@ struct adamw_op {
       const value square = beta2 * v[i] + (1 - beta2) * grad * grad;
       m_out[i] = mean;
       v_out[i] = square;
-      p_out[i] = p[i] - decay * p[i] - rate * (mean * first) / (std::sqrt(square * second) + epsilon);
+      p_out[i] = p[i] - decay * p[i] - rate * (mean * first) / (math::sqrt(square * second) + epsilon);
     });
   }
 };

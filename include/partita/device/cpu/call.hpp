@@ -1,0 +1,228 @@
+// What a kernel sees of the op it runs: `template <class Call> static void kernel(Call& call)` of every op is
+// instantiated here with `cpu::call<Op, dtypes...>`, and its address, a launcher, stands beside the op in a recorded
+// graph.
+#pragma once
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <tuple>
+#include <type_traits>
+
+#include <partita/core/error.hpp>
+#include <partita/core/hash.hpp>
+#include <partita/core/mistake.hpp>
+#include <partita/device/cpu/team.hpp>
+#include <partita/device/cpu/workers.hpp>
+#include <partita/model/graph_entries.hpp>
+#include <partita/program/step.hpp>
+
+namespace partita::cpu {
+
+// One run of one piece of an op. Inputs and outputs are the local pieces, dense and row-major. Extents are per letter,
+// in the order of op_info::dims: of this piece, where it begins in the whole axis, and of the whole axis.
+struct launch_arguments {
+  void const* const* inputs = nullptr;
+  void* const* outputs = nullptr;
+  int input_count = 0;
+  op_info const* info = nullptr;
+  std::size_t extents[max_dims]{}, offsets[max_dims]{}, wholes[max_dims]{};
+  attributes given{};
+  std::uint64_t key = 0;    // names the random stream of the op: one for a forward op and the ops of its gradient
+  bool accumulate = false;  // add to the outputs instead of writing them; only where Op::accumulates
+  void* scratch = nullptr;  // as many bytes as the launcher's workspace says, aligned to 64
+  step_context const* step = nullptr;
+  workers* team = nullptr;  // null: the calling thread alone
+};
+
+// What an op's `static std::size_t workspace(shape const&)`, the bytes of its scratch, may depend on.
+struct shape {
+  op_info const* info;
+  std::size_t const* extents;  // of the piece, per letter
+  std::size_t workers;
+  std::size_t element_size;  // of the first float input, in bytes
+  std::size_t extent(char letter) const {
+    for (int d = 0; d < info->dim_count; ++d)
+      if (info->dims[d].letter == letter) return extents[d];
+    return 1;
+  }
+  std::size_t rest() const {
+    std::size_t n = 1;
+    for (int d = 0; d < info->dim_count; ++d)
+      if (info->dims[d].letter == rest_letter) n *= extents[d];
+    return n;
+  }
+};
+
+namespace detail {
+inline std::size_t elements(operand const& x, std::size_t const* extents) {
+  std::size_t n = 1;
+  for (int a = 0; a < x.rank; ++a) {
+    n *= extents[x.dims[a]];
+    if (x.inner[a] >= 0) n *= extents[x.inner[a]];
+  }
+  return n;
+}
+template <class Op, dtype... In> struct typed_op {
+  static constexpr int input_count = annotation_of<Op>::parsed.input_count;
+  static constexpr int output_count = annotation_of<Op>::parsed.output_count;
+  static constexpr dtype inputs[sizeof...(In) + 1]{In..., f32};
+  static constexpr typed types = resolve_dtypes(dtypes_of<Op>(), output_count, inputs, static_cast<int>(sizeof...(In)));
+  static constexpr bool is_half(dtype d) { return d == bf16 || d == f16; }
+  static constexpr int half() {  // the first operand of a type that the CPU does not compute in, or -1
+    for (int i = 0; i < static_cast<int>(sizeof...(In)); ++i)
+      if (is_half(inputs[i])) return i;
+    for (int o = 0; o < output_count; ++o)
+      if (is_half(types.outputs[o])) return static_cast<int>(sizeof...(In)) + o;
+    return -1;
+  }
+  static constexpr dtype half_type() {
+    constexpr int at = half(), count = static_cast<int>(sizeof...(In));
+    return at < count ? inputs[at] : types.outputs[at - count];
+  }
+  static constexpr std::size_t element_size() {
+    for (int i = 0; i < static_cast<int>(sizeof...(In)); ++i)
+      if (is_float(inputs[i])) return size_of(inputs[i]);
+    return size_of(f32);
+  }
+};
+}  // namespace detail
+
+template <class Op, dtype... In> class call {
+  using types = detail::typed_op<Op, In...>;
+  launch_arguments const& a_;
+
+  int dim_of(char letter) const {
+    int d = 0;
+    while (d < a_.info->dim_count && a_.info->dims[d].letter != letter) ++d;
+    return d;
+  }
+
+ public:
+  static constexpr std::size_t grain = 8192;  // elements below which a second thread is not worth waking
+
+  template <int I> using input_type = element_t<types::inputs[I]>;
+  template <int O> using output_type = element_t<types::types.outputs[O]>;
+  using accumulation_type = element_t<accumulation_of(types::inputs[0])>;
+
+  explicit call(launch_arguments const& a) : a_(a) {}
+
+  // --- operands
+  template <int I> input_type<I> const* input() const {
+    return static_cast<input_type<I> const*>(a_.inputs[I]);
+  }
+  template <int O> output_type<O>* output() const { return static_cast<output_type<O>*>(a_.outputs[O]); }
+  int input_count() const { return a_.input_count; }
+  input_type<0> const* input_at(int i) const { return static_cast<input_type<0> const*>(a_.inputs[i]); }
+  template <int I> std::size_t input_size() const { return detail::elements(a_.info->input(I), a_.extents); }
+  template <int O> std::size_t output_size() const { return detail::elements(a_.info->outputs[O], a_.extents); }
+
+  // --- extents
+  // Product over all letters: the number of elements of an element-wise op, or of a full reduction.
+  std::size_t size() const {
+    std::size_t n = 1;
+    for (int d = 0; d < a_.info->dim_count; ++d) n *= a_.extents[d];
+    return n;
+  }
+  // Product over the letters of '...'; 1 when it stands for none.
+  std::size_t rest() const { return shape{a_.info, a_.extents, 1, 1}.rest(); }
+  // By letter: of the piece, where the piece begins, of the whole axis.
+  std::size_t extent(char letter) const { return a_.extents[dim_of(letter)]; }
+  std::size_t offset(char letter) const { return a_.offsets[dim_of(letter)]; }
+  std::size_t whole(char letter) const { return a_.wholes[dim_of(letter)]; }
+  op_info const& info() const { return *a_.info; }
+  launch_arguments const& arguments() const { return a_; }
+
+  // --- numbers
+  double attribute(int i) const { return a_.given.values[i]; }
+  std::uint64_t key() const { return a_.key; }
+  std::int64_t step() const { return a_.step->step; }
+  std::uint64_t seed() const { return a_.step->seed; }
+  // The key that a kernel draws with, from the op's and the seed.
+  std::uint64_t stream() const { return hash(seed(), a_.key); }
+  double learning_rate() const { return a_.step->learning_rate; }
+  bool training() const { return a_.step->training; }
+  bool accumulate() const { return a_.accumulate; }
+  template <class T> T* scratch() const { return static_cast<T*>(a_.scratch); }
+  std::size_t worker_count() const { return a_.team == nullptr ? 1 : a_.team->size(); }
+
+  // --- loops. None is called inside another one's f.
+  // f(begin, end, worker) over parts of [0, n) of at least `grain` elements, one a worker; worker < worker_count().
+  template <class F> void parallel(std::size_t n, std::size_t grain, F f) const {
+    if (a_.team != nullptr) a_.team->parallel(n, grain, f);
+    else if (n > 0) f(std::size_t{0}, n, std::size_t{0});
+  }
+  // f(i) for every i < n, in any order and at once: f writes what belongs to i alone.
+  template <class F> void each(std::size_t n, F f) const {
+    parallel(n, grain, [&](std::size_t begin, std::size_t end, std::size_t) {
+      team{}.each(end - begin, [=](std::size_t i) { f(begin + i); });
+    });
+  }
+  // The sum of f(i) over i < n, in the type that f returns. The order of additions depends on n alone.
+  template <class F> auto sum(std::size_t n, F f) const {
+    using value = std::decay_t<decltype(f(n))>;
+    constexpr std::size_t most = 256, least = 4096;
+    const std::size_t block = std::max(least, (n + most - 1) / most), blocks = (n + block - 1) / block;
+    value partial[most]{};
+    parallel(blocks, 4, [&](std::size_t begin, std::size_t end, std::size_t) {
+      for (std::size_t b = begin; b < end; ++b)
+        partial[b] = team{}.sum(std::min(block, n - b * block), [=](std::size_t i) { return f(b * block + i); });
+    });
+    for (std::size_t width = most / 2; width > 0; width /= 2)
+      for (std::size_t i = 0; i < width; ++i) partial[i] += partial[i + width];
+    return partial[0];
+  }
+  // f(row, team) for every row < n, each by a team of its own with each(n, f), sum(n, f), max(n, f).
+  template <class F> void rows(std::size_t n, F f) const {
+    const std::size_t row_size = std::max<std::size_t>(1, size() / std::max<std::size_t>(1, n));
+    parallel(n, std::max<std::size_t>(1, grain / row_size), [&](std::size_t begin, std::size_t end, std::size_t) {
+      for (std::size_t row = begin; row < end; ++row) f(row, team{});
+    });
+  }
+};
+
+// Runs an op's kernel, and says how many bytes of scratch a piece of these extents needs.
+struct launcher {
+  void (*run)(launch_arguments const&) = nullptr;
+  std::size_t (*workspace)(op_info const&, std::size_t const* extents, std::size_t workers) = nullptr;
+};
+
+template <class Op, dtype... In>
+std::size_t workspace(op_info const& info, std::size_t const* extents, std::size_t workers) {
+  if constexpr (requires(shape const& s) { Op::workspace(s); })
+    return Op::workspace(shape{&info, extents, workers, detail::typed_op<Op, In...>::element_size()});
+  else return 0;
+}
+
+namespace detail {
+template <class Op, dtype... In> void run(launch_arguments const& a) {
+  if constexpr (typed_op<Op, In...>::half() >= 0)
+    throw error(std::string(Op::name) + " in " + std::string(name_of(typed_op<Op, In...>::half_type())) +
+                ": the CPU computes in f32 and f64 only; trace pt::in_precision<model, pt::f32>, or run on a GPU");
+  else {
+    call<Op, In...> c(a);
+    Op::kernel(c);
+  }
+}
+}  // namespace detail
+}  // namespace partita::cpu
+
+namespace partita::mistake {
+template <class...> struct op_has_no_kernel;
+}
+
+namespace partita::cpu {
+
+struct backend {
+  using launcher = cpu::launcher;
+  template <class Op, dtype... In> static constexpr launcher launch() {
+    if constexpr (detail::typed_op<Op, In...>::half() >= 0 || requires(call<Op, In...>& c) { Op::kernel(c); })
+      return {&detail::run<Op, In...>, &workspace<Op, In...>};
+    else {
+      (void)reject<mistake::op_has_no_kernel<Op, found_dtype<In>...>>::value;
+      return {};
+    }
+  }
+};
+
+}  // namespace partita::cpu
