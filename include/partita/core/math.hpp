@@ -21,6 +21,12 @@ PARTITA_HOST_DEVICE inline float power_of_two(std::int32_t n) { return real(stat
 PARTITA_HOST_DEVICE inline float with_sign_of(float magnitude, float sign) {
   return real((bits(magnitude) & 0x7fffffffu) | (bits(sign) & 0x80000000u));
 }
+// `condition ? a : b` by masks: with the operator g++ moves the computation of a or b behind a branch, and a division
+// there keeps the loop from becoming vector code.
+PARTITA_HOST_DEVICE inline float select(bool condition, float a, float b) {
+  const std::uint32_t mask = 0u - static_cast<std::uint32_t>(condition);
+  return real((bits(a) & mask) | (bits(b) & ~mask));
+}
 PARTITA_HOST_DEVICE inline float absolute(float x) { return real(bits(x) & 0x7fffffffu); }
 }  // namespace detail
 
@@ -50,7 +56,7 @@ PARTITA_HOST_DEVICE inline float exp(float x) {
 
 PARTITA_HOST_DEVICE inline float log(float x) {
   const bool subnormal = x < 1.17549435e-38f;
-  const float scaled = subnormal ? x * 8388608.f : x;
+  const float scaled = x * (subnormal ? 8388608.f : 1.f);
   // x = 2^n (1 + f) with sqrt(1/2) <= 1 + f < sqrt(2); from there as in fdlibm: log(1 + f) = f - s (f - R(s^2) ..)
   const std::uint32_t from_half = detail::bits(scaled) - 0x3f3504f3u;
   const std::int32_t exponent = static_cast<std::int32_t>(from_half) >> 23;
@@ -63,9 +69,9 @@ PARTITA_HOST_DEVICE inline float log(float x) {
   p = p * z + 0.666666627f;
   const float half_square = 0.5f * f * f;
   const float value = s * (half_square + p * z) + n * -2.12194440e-4f - half_square + f + n * 0.693359375f;
-  const float at_zero_or_less = x == 0.f ? -__builtin_inff() : __builtin_nanf("");
-  const float ordinary = x > 0.f ? value : at_zero_or_less;
-  return x < __builtin_inff() ? ordinary : x;  // infinity and NaN stay
+  const float at_zero_or_less = detail::select(x == 0.f, -__builtin_inff(), __builtin_nanf(""));
+  const float ordinary = detail::select(x > 0.f, value, at_zero_or_less);
+  return detail::select(x < __builtin_inff(), ordinary, x);  // infinity and NaN stay
 }
 
 PARTITA_HOST_DEVICE inline float tanh(float x) {
@@ -78,7 +84,7 @@ PARTITA_HOST_DEVICE inline float tanh(float x) {
   p = p * z - 0.333333313f;
   const float small = x + x * (z * p);
   const float large = 1.f - 2.f / (math::exp(2.f * magnitude) + 1.f);
-  return detail::with_sign_of(magnitude < 0.55f ? small : large, x);
+  return detail::with_sign_of(detail::select(magnitude < 0.55f, small, large), x);
 }
 
 // 1 / (1 + e^-x)
@@ -104,7 +110,7 @@ PARTITA_HOST_DEVICE inline float erf(float x) {
   h = h * t + 0.635151327f;
   h = h * t + 0.12864849f;
   const float large = detail::with_sign_of(1.f - math::exp(-t - t * h), x);
-  return magnitude < 0.925f ? small : large;
+  return detail::select(magnitude < 0.925f, small, large);
 }
 
 // 1 / sqrt(x) for x of at least 2^-126, in three steps of Newton's method from the exponent's half
@@ -123,12 +129,12 @@ PARTITA_HOST_DEVICE inline float sqrt(float x) {
   return ::sqrtf(x);
 #else
   const bool tiny = x < 1.17549435e-38f;
-  const float scaled = tiny ? x * 16777216.f : x;
+  const float scaled = x * (tiny ? 16777216.f : 1.f);
   const float y = math::reciprocal_sqrt(scaled), root = scaled * y;
   const float better = root + 0.5f * y * (scaled - root * root);
-  const float value = tiny ? better * (1.f / 4096.f) : better;
-  const float ordinary = x > 0.f ? value : (x == 0.f ? x : __builtin_nanf(""));
-  return x < __builtin_inff() ? ordinary : x;
+  const float value = better * (tiny ? 1.f / 4096.f : 1.f);
+  const float ordinary = detail::select(x > 0.f, value, detail::select(x == 0.f, x, __builtin_nanf("")));
+  return detail::select(x < __builtin_inff(), ordinary, x);
 #endif
 }
 

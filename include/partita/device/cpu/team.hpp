@@ -32,30 +32,37 @@ struct team {
     for (; i < n; ++i) f(i);
   }
 
+  // Every accumulator takes `run` elements, then is added to a second one: the error grows with n / (block run).
   template <class F> [[gnu::always_inline]] inline auto sum(std::size_t n, F f) const {
     using value = std::decay_t<decltype(f(n))>;
-    value lanes[block]{};
-    std::size_t i = 0;
-    for (; i + block <= n; i += block)
-      PARTITA_INDEPENDENT_LOOP
-      for (std::size_t j = 0; j < block; ++j) lanes[j] += f(i + j);
-    for (std::size_t j = 0; i < n; ++i, ++j) lanes[j] += f(i);
+    constexpr std::size_t run = 64;
+    const std::size_t whole = n - n % block;
+    value totals[block]{};
+    for (std::size_t begin = 0; begin < whole; begin += block * run) {
+      const std::size_t end = whole - begin < block * run ? whole : begin + block * run;
+      value lanes[block]{};
+      for (std::size_t i = begin; i < end; i += block)
+        PARTITA_INDEPENDENT_LOOP
+        for (std::size_t j = 0; j < block; ++j) lanes[j] += f(i + j);
+      for (std::size_t j = 0; j < block; ++j) totals[j] += lanes[j];
+    }
+    for (std::size_t j = 0; j < n % block; ++j) totals[j] += f(whole + j);
     for (std::size_t width = block / 2; width > 0; width /= 2)
-      for (std::size_t j = 0; j < width; ++j) lanes[j] += lanes[j + width];
-    return lanes[0];
+      for (std::size_t j = 0; j < width; ++j) totals[j] += totals[j + width];
+    return totals[0];
   }
 
   template <class F> [[gnu::always_inline]] inline auto max(std::size_t n, F f) const {
     using value = std::decay_t<decltype(f(n))>;
+    // the comparison with itself keeps a NaN in its lane
+    constexpr auto larger = [](value a, value b) { return a > b || a != a ? a : b; };
+    const std::size_t whole = n - n % block;
     value lanes[block];
     for (std::size_t j = 0; j < block; ++j) lanes[j] = -std::numeric_limits<value>::infinity();
-    std::size_t i = 0;
-    // a comparison that is false keeps the element, so that a NaN stays in its lane
-    auto larger = [](value a, value b) { return a > b || a != a ? a : b; };
-    for (; i + block <= n; i += block)
+    for (std::size_t i = 0; i < whole; i += block)
       PARTITA_INDEPENDENT_LOOP
       for (std::size_t j = 0; j < block; ++j) lanes[j] = larger(lanes[j], f(i + j));
-    for (std::size_t j = 0; i < n; ++i, ++j) lanes[j] = larger(lanes[j], f(i));
+    for (std::size_t j = 0; j < n % block; ++j) lanes[j] = larger(lanes[j], f(whole + j));
     for (std::size_t width = block / 2; width > 0; width /= 2)
       for (std::size_t j = 0; j < width; ++j) lanes[j] = larger(lanes[j], lanes[j + width]);
     return lanes[0];

@@ -1,0 +1,155 @@
+// A device's threads.
+#pragma once
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <thread>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace partita::cpu {
+
+namespace detail {
+inline thread_local bool inside_parallel = false;
+
+inline void pause() {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+// Waits until `value` differs from `old`, first by looking, then asleep. How long it looks follows what happened
+// before: doubled when looking was enough, halved when it was not, so that idle threads do not take the cores of
+// others.
+class patience {
+ public:
+  void wait_while(std::atomic<std::uint32_t> const& value, std::uint32_t old) {
+    for (int look = 0; look < looks_; ++look) {
+      if (value.load(std::memory_order_acquire) != old) {
+        looks_ = looks_ < most ? looks_ * 2 : most;
+        return;
+      }
+      pause();
+    }
+    if (value.load(std::memory_order_acquire) != old) return;
+    looks_ = looks_ > least ? looks_ / 2 : least;
+    value.wait(old, std::memory_order_acquire);
+  }
+
+ private:
+  static constexpr int least = 32, most = 2048;  // about 1 to 50 microseconds
+  int looks_ = 256;
+};
+}  // namespace detail
+
+// `size` threads, of which the caller of `parallel` is one: workers(1) starts none. One object serves one device; all
+// its threads end with it.
+class workers {
+ public:
+  explicit workers(int size = 1) : size_(size < 1 ? 1 : static_cast<std::size_t>(size)), thrown_(size_) {
+    threads_.reserve(size_ - 1);
+    try {
+      for (std::size_t member = 1; member < size_; ++member) threads_.emplace_back([this, member] { serve(member); });
+    } catch (...) {
+      stop();
+      throw;
+    }
+  }
+  workers(workers const&) = delete;
+  workers& operator=(workers const&) = delete;
+  ~workers() { stop(); }
+
+  std::size_t size() const { return size_; }
+
+  // Into how many parts `parallel` cuts [0, count): at most one a thread, none without a whole or last `grain`.
+  std::size_t parts(std::size_t count, std::size_t grain = 1) const {
+    const std::size_t grains = count_grains(count, grain);
+    return grains < size_ ? grains : size_;
+  }
+
+  // Calls f(begin, end), or f(begin, end, part), for each part of [0, count), every part on a thread of its own, and
+  // returns when all are done. The parts are contiguous, in order, and begin at multiples of `grain`; they depend on
+  // count, grain and size() alone. If calls throw, the exception of the lowest part is thrown here, after all ended.
+  // Inside a call of parallel (of any workers), and while another thread uses these, the parts run one after another
+  // on the calling thread; in that case the first exception ends the call.
+  template <class F> void parallel(std::size_t count, std::size_t grain, F&& f) {
+    grain = grain == 0 ? 1 : grain;
+    const std::size_t pieces = parts(count, grain);
+    auto run = [&](std::size_t part) {
+      const std::size_t grains = count_grains(count, grain);
+      const std::size_t begin = grains * part / pieces * grain, next = grains * (part + 1) / pieces * grain;
+      const std::size_t end = next < count ? next : count;
+      if constexpr (std::is_invocable_v<F&, std::size_t, std::size_t, std::size_t>) f(begin, end, part);
+      else f(begin, end);
+    };
+    if (pieces <= 1 || detail::inside_parallel || busy_.test_and_set(std::memory_order_acquire)) {
+      for (std::size_t part = 0; part < pieces; ++part) run(part);
+      return;
+    }
+    call_ = [](void* what, std::size_t part) { (*static_cast<decltype(run)*>(what))(part); };
+    what_ = &run;
+    pieces_ = pieces;
+    left_.store(static_cast<std::uint32_t>(size_ - 1), std::memory_order_relaxed);
+    start_.fetch_add(1, std::memory_order_release);
+    start_.notify_all();
+    work(0);
+    for (std::uint32_t left; (left = left_.load(std::memory_order_acquire)) != 0;) patience_.wait_while(left_, left);
+    std::exception_ptr first;
+    for (std::size_t part = pieces; part-- > 0;)
+      if (thrown_[part]) first = std::exchange(thrown_[part], nullptr);
+    busy_.clear(std::memory_order_release);
+    if (first) std::rethrow_exception(std::move(first));
+  }
+
+ private:
+  static std::size_t count_grains(std::size_t count, std::size_t grain) {
+    return grain <= 1 ? count : count / grain + (count % grain != 0);
+  }
+
+  void work(std::size_t part) noexcept {
+    if (part >= pieces_) return;
+    detail::inside_parallel = true;
+    try {
+      call_(what_, part);
+    } catch (...) {
+      thrown_[part] = std::current_exception();
+    }
+    detail::inside_parallel = false;
+  }
+
+  void serve(std::size_t member) noexcept {
+    detail::patience patience;
+    for (std::uint32_t seen = 0;; ++seen) {
+      for (; start_.load(std::memory_order_acquire) == seen;) patience.wait_while(start_, seen);
+      if (call_ == nullptr) return;
+      work(member);
+      if (left_.fetch_sub(1, std::memory_order_acq_rel) == 1) left_.notify_one();
+    }
+  }
+
+  void stop() noexcept {
+    call_ = nullptr;
+    start_.fetch_add(1, std::memory_order_release);
+    start_.notify_all();
+    for (std::thread& thread : threads_) thread.join();
+    threads_.clear();
+  }
+
+  const std::size_t size_;
+  std::vector<std::exception_ptr> thrown_;  // by part
+  // what the calling thread hands out: written before start_ changes, read after
+  void (*call_)(void*, std::size_t) = nullptr;
+  void* what_ = nullptr;
+  std::size_t pieces_ = 0;
+  std::atomic_flag busy_;
+  detail::patience patience_;  // the calling thread's
+  alignas(64) std::atomic<std::uint32_t> start_{0};  // how many times work was handed out
+  alignas(64) std::atomic<std::uint32_t> left_{0};   // threads that have not ended the present work
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace partita::cpu
