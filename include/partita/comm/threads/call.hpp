@@ -1,0 +1,200 @@
+// What a member asks of a collective, whether the members ask the same, and the work as independent blocks.
+//
+// A collective of threads is copying between buffers that all threads can see. Its work is cut into blocks of bytes
+// that any thread may do in any order: no two blocks write the same byte, and no block reads a byte that another one
+// writes. Each byte is read once: a block of a gather copies one piece of a source to every destination, and a block
+// of an all-reduce stores the sum where it found the terms.
+#pragma once
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string>
+
+#include <partita/comm/communicator.hpp>
+#include <partita/comm/threads/reduce.hpp>
+#include <partita/comm/threads/wait.hpp>
+
+namespace partita::detail {
+
+struct call {
+  communication kind = communication::barrier;
+  dtype type = dtype::f32;
+  reduction how = reduction::sum;
+  int root = 0;
+  std::size_t count = 0;                        // all_reduce, broadcast
+  const void* from = nullptr;                   // what is read; all_reduce, broadcast: the same as `to`
+  void* to = nullptr;
+  std::span<const std::size_t> counts{};        // per member; all_to_all: what is sent
+  std::span<const std::size_t> receives{};      // all_to_all only
+};
+
+// A member's place at a rendezvous.
+struct alignas(cache_line) member {
+  call made;                 // of the call in progress; lives while all members are inside it
+  std::size_t blocks = 0;    // in this member's share of the work
+  std::uint64_t turns = 0;   // calls made so far; only its own thread uses it
+  alignas(cache_line) std::atomic<std::size_t> next_block{0};
+};
+
+// Long enough that taking a block costs nothing beside doing it, short enough that a source stays in cache while it is
+// copied to several destinations and that the last block delays nobody. Bytes.
+inline constexpr std::size_t block_bytes = 32 * 1024;
+
+inline std::size_t sum(std::span<const std::size_t> counts) {
+  std::size_t total = 0;
+  for (std::size_t count : counts) total += count;
+  return total;
+}
+
+struct element_range {
+  std::size_t begin = 0, end = 0;
+};
+
+// The elements whose blocks `index` starts with, so that threads share the work evenly without taking from each other.
+inline element_range share_of(std::span<const member> members, std::size_t index) {
+  const call& own = members[index].made;
+  switch (own.kind) {
+    case communication::all_reduce:
+    case communication::broadcast: {
+      const std::size_t line = cache_line / size_of(own.type), lines = (own.count + line - 1) / line;
+      auto bound = [&](std::size_t m) { return std::min(own.count, lines * m / members.size() * line); };
+      return {bound(index), bound(index + 1)};
+    }
+    case communication::all_gather:
+    case communication::reduce_scatter: return {0, own.counts[index]};
+    case communication::all_to_all: return {0, sum(own.receives)};
+    default: return {};
+  }
+}
+
+inline std::size_t blocks_of(std::span<const member> members, std::size_t index) {
+  const element_range share = share_of(members, index);
+  const std::size_t bytes = (share.end - share.begin) * size_of(members[index].made.type);
+  return (bytes + block_bytes - 1) / block_bytes;
+}
+
+inline void copy(void* to, const void* from, std::size_t bytes) {
+  if (bytes != 0 && to != from) std::memcpy(to, from, bytes);
+}
+
+// Does block `block` of the share of `index`.
+inline void run_block(std::span<const member> members, std::size_t index, std::size_t block) {
+  const call& own = members[index].made;
+  const std::size_t width = size_of(own.type), step = block_bytes / width;
+  element_range part = share_of(members, index);
+  part.begin += block * step;
+  part.end = std::min(part.end, part.begin + step);
+  const std::size_t bytes = (part.end - part.begin) * width;
+  auto at = [&](auto* base, std::size_t element) {
+    using byte = std::conditional_t<std::is_const_v<std::remove_pointer_t<decltype(base)>>, const std::byte, std::byte>;
+    return static_cast<byte*>(base) + element * width;
+  };
+  switch (own.kind) {
+    case communication::all_reduce: {
+      auto buffer = [&](std::size_t m) { return members[m].made.to; };
+      reduce_range(own.type, own.how, members.size(), buffer, members.size(), buffer, part.begin, part.end);
+      break;
+    }
+    case communication::reduce_scatter: {
+      const std::size_t offset = sum(own.counts.first(index));
+      auto source = [&](std::size_t m) -> const void* { return at(members[m].made.from, offset); };
+      auto target = [&](std::size_t) { return own.to; };
+      reduce_range(own.type, own.how, members.size(), source, 1, target, part.begin, part.end);
+      break;
+    }
+    case communication::all_gather: {
+      const std::size_t offset = sum(own.counts.first(index));
+      for (const member& destination : members)
+        copy(at(destination.made.to, offset + part.begin), at(own.from, part.begin), bytes);
+      break;
+    }
+    case communication::broadcast: {
+      const void* source = at(members[static_cast<std::size_t>(own.root)].made.from, part.begin);
+      for (const member& destination : members) copy(at(destination.made.to, part.begin), source, bytes);
+      break;
+    }
+    case communication::all_to_all: {  // the range of the receive buffer, which pieces of several senders fill
+      std::size_t piece = 0;
+      for (std::size_t m = 0; m < members.size() && piece < part.end; piece += own.receives[m++]) {
+        const std::size_t begin = std::max(part.begin, piece), end = std::min(part.end, piece + own.receives[m]);
+        if (begin >= end) continue;
+        const std::size_t offset = sum(members[m].made.counts.first(index));
+        copy(at(own.to, begin), at(members[m].made.from, offset + begin - piece), (end - begin) * width);
+      }
+      break;
+    }
+    default: break;
+  }
+}
+
+inline std::string words(std::span<const std::size_t> counts) {
+  std::string text = "{";
+  for (std::size_t m = 0; m < counts.size(); ++m) text += (m == 0 ? "" : ", ") + std::to_string(counts[m]);
+  return text + "}";
+}
+
+inline std::string words(const call& made) {
+  std::string text{name_of(made.kind)};
+  const std::string type{name_of(made.type)};
+  switch (made.kind) {
+    case communication::all_reduce: text += " of " + std::to_string(made.count) + ' ' + type; break;
+    case communication::broadcast:
+      return text + " of " + std::to_string(made.count) + ' ' + type + " from member " + std::to_string(made.root);
+    case communication::all_gather:
+    case communication::reduce_scatter: text += " of pieces " + words(made.counts) + ' ' + type; break;
+    case communication::all_to_all:
+      return text + " of " + type + " that sends " + words(made.counts) + " and receives " + words(made.receives);
+    default: return text;
+  }
+  if (made.kind == communication::all_gather) return text;
+  return text + " by " + std::string(name_of(made.how));
+}
+
+inline bool same_counts(std::span<const std::size_t> a, std::span<const std::size_t> b) {
+  return a.size() == b.size() && (a.data() == b.data() || std::equal(a.begin(), a.end(), b.begin()));
+}
+
+// Whether two members ask the same, as far as one member's call tells.
+inline bool agree(const call& a, const call& b) {
+  if (a.kind != b.kind) return false;
+  if (a.kind == communication::barrier) return true;
+  if (a.type != b.type || a.how != b.how || a.root != b.root || a.count != b.count) return false;
+  return a.kind == communication::all_to_all || same_counts(a.counts, b.counts);
+}
+
+// What is wrong with the calls of the members, whose ranks are `ranks`; empty when nothing is.
+inline std::string fault_of(std::span<const member> members, std::span<const int> ranks) {
+  const call& first = members[0].made;
+  auto rank = [&](std::size_t m) { return "rank " + std::to_string(ranks[m]); };
+  for (std::size_t m = 1; m < members.size(); ++m)
+    if (!agree(first, members[m].made))
+      return rank(0) + " calls " + words(first) + ", but " + rank(m) + " calls " + words(members[m].made) +
+             "; every member must make the same calls in the same order";
+  const bool pieces = first.kind == communication::all_gather || first.kind == communication::reduce_scatter ||
+                      first.kind == communication::all_to_all;
+  for (std::size_t m = 0; pieces && m < members.size(); ++m) {
+    const call& made = members[m].made;
+    if (made.counts.size() != members.size() ||
+        (made.kind == communication::all_to_all && made.receives.size() != members.size()))
+      return rank(m) + " calls " + words(made) + ", but the group has " + std::to_string(members.size()) + " members";
+  }
+  if (first.kind == communication::all_to_all)
+    for (std::size_t a = 0; a < members.size(); ++a)
+      for (std::size_t b = 0; b < members.size(); ++b)
+        if (members[a].made.counts[b] != members[b].made.receives[a])
+          return "in all_to_all of " + std::string(name_of(first.type)) + ' ' + rank(a) + " sends " +
+                 std::to_string(members[a].made.counts[b]) + " elements to " + rank(b) + ", which receives " +
+                 std::to_string(members[b].made.receives[a]);
+  if (first.kind == communication::broadcast &&
+      (first.root < 0 || static_cast<std::size_t>(first.root) >= members.size()))
+    return words(first) + ", but the group has " + std::to_string(members.size()) + " members";
+  if ((first.kind == communication::all_reduce || first.kind == communication::reduce_scatter) &&
+      !reducible(first.type))
+    return words(first) + ": threads reduce f32, f64 and i32; cast before reducing";
+  return {};
+}
+
+}  // namespace partita::detail

@@ -1,0 +1,155 @@
+// Where the members of one group meet for its collectives, one after the other.
+//
+// The last member to arrive finds all calls in place, compares them and opens the work; members that are awake take
+// blocks of it, their own share first. Whoever finishes the last block closes the call. So nobody waits for a thread
+// that has no core: on fewer cores than ranks a late riser finds the work done. A small call is done by the last to
+// arrive before anybody is woken: one hand-over instead of two.
+//
+// Leaving on abort is safe only while somebody is still missing, since afterwards others read and write the caller's
+// buffers. `arrivals_` decides: a member that wants to leave sets its `poison` bit, after which nobody can arrive; if
+// all had arrived before, the call runs to its end, which takes no more than its copying.
+#pragma once
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <partita/comm/communicator.hpp>
+#include <partita/comm/threads/call.hpp>
+#include <partita/comm/threads/wait.hpp>
+
+namespace partita::detail {
+
+class rendezvous {
+ public:
+  rendezvous(std::size_t index, std::vector<int> ranks)
+      : index_(index), ranks_(std::move(ranks)), members_(std::make_unique<member[]>(ranks_.size())) {}
+
+  std::span<const int> ranks() const { return ranks_; }
+
+  enum class outcome { done, aborted };
+
+  // Takes part in the next call of the group as member `me`. Throws error where the members disagree.
+  outcome meet(std::size_t me, const call& made, waiting& patience, const std::atomic<bool>& aborted) {
+    member& own = members_[me];
+    own.made = made;
+    const std::uint64_t turn = own.turns++;
+    const std::uint64_t everybody = (turn + 1) * ranks_.size();
+    const std::uint32_t opened = (2 * turn + 1) & ~alarm, closed = (2 * turn + 2) & ~alarm;
+
+    std::uint64_t before = arrivals_.load(std::memory_order_relaxed);
+    do {
+      if (before & poison) return outcome::aborted;
+    } while (!arrivals_.compare_exchange_weak(before, before + 1, std::memory_order_acq_rel, std::memory_order_relaxed));
+
+    bool helped = false, bound = false;
+    if (before + 1 == everybody) {
+      if (begin(turn)) {
+        publish(opened);
+        help(me, closed);
+      } else {
+        publish(closed);
+      }
+      helped = bound = true;
+    }
+    for (;;) {
+      const std::uint32_t seen = state_.load(std::memory_order_seq_cst), value = seen & ~alarm;
+      if (value == closed) break;
+      if (value == opened && !helped) {
+        help(me, closed);
+        helped = bound = true;
+        continue;
+      }
+      if (!bound && aborted.load(std::memory_order_seq_cst)) {
+        const std::uint64_t arrived = arrivals_.fetch_or(poison, std::memory_order_acq_rel) & ~poison;
+        if (arrived < everybody) return outcome::aborted;
+        bound = true;
+      }
+      patience.wait(state_, seen);
+    }
+    if (failed_turn_ == turn) throw error(fault_);
+    return outcome::done;
+  }
+
+  // Wakes everybody who waits here. The caller has set the flag that they look at; both are sequentially consistent,
+  // so that a member either sees the flag or finds the word changed.
+  void wake() noexcept {
+    state_.fetch_or(alarm, std::memory_order_seq_cst);
+    state_.notify_all();
+  }
+
+ private:
+  static constexpr std::uint64_t poison = std::uint64_t{1} << 63;
+  static constexpr std::uint32_t alarm = std::uint32_t{1} << 31;
+
+  // Up to this many bytes of buffers the last to arrive does all of the work.
+  static constexpr std::size_t alone_bytes = 128 * 1024;
+
+  std::span<member> members() { return {members_.get(), ranks_.size()}; }
+
+  // With all members inside: compares the calls and prepares the blocks. False when nothing is left to do. An exception
+  // would leave the others waiting; only memory for the words of a mistake can run out.
+  bool begin(std::uint64_t turn) noexcept {
+    if (std::string fault = fault_of(members(), ranks_); !fault.empty()) {
+      fault_ = "group " + std::to_string(index_) + " of ranks " + names() + ": " + fault;
+      failed_turn_ = turn;
+      return false;
+    }
+    std::size_t blocks = 0, bytes = 0;
+    for (std::size_t m = 0; m < ranks_.size(); ++m) {
+      const element_range share = share_of(members(), m);
+      members_[m].blocks = blocks_of(members(), m);
+      blocks += members_[m].blocks;
+      bytes += (share.end - share.begin) * size_of(members_[m].made.type);
+    }
+    if (bytes * ranks_.size() <= alone_bytes || blocks <= 1 || ranks_.size() == 1) {
+      for (std::size_t m = 0; m < ranks_.size(); ++m)
+        for (std::size_t block = 0; block < members_[m].blocks; ++block) run_block(members(), m, block);
+      return false;
+    }
+    for (std::size_t m = 0; m < ranks_.size(); ++m) members_[m].next_block.store(0, std::memory_order_relaxed);
+    unfinished_.store(blocks, std::memory_order_relaxed);
+    return true;
+  }
+
+  void help(std::size_t me, std::uint32_t closed) {
+    std::size_t finished = 0;
+    for (std::size_t turn = 0; turn < ranks_.size(); ++turn) {
+      const std::size_t m = (me + turn) % ranks_.size();
+      member& owner = members_[m];
+      for (;;) {
+        const std::size_t block = owner.next_block.fetch_add(1, std::memory_order_relaxed);
+        if (block >= owner.blocks) break;
+        run_block(members(), m, block);
+        ++finished;
+      }
+    }
+    if (finished != 0 && unfinished_.fetch_sub(finished, std::memory_order_acq_rel) == finished) publish(closed);
+  }
+
+  void publish(std::uint32_t value) noexcept {
+    state_.store(value, std::memory_order_seq_cst);
+    state_.notify_all();
+  }
+
+  std::string names() const {
+    std::string text = "{";
+    for (std::size_t m = 0; m < ranks_.size(); ++m) text += (m == 0 ? "" : ", ") + std::to_string(ranks_[m]);
+    return text + "}";
+  }
+
+  const std::size_t index_;
+  const std::vector<int> ranks_;
+  const std::unique_ptr<member[]> members_;
+  std::string fault_;                              // written before `closed` is published, read after
+  std::uint64_t failed_turn_ = ~std::uint64_t{0};
+  alignas(cache_line) std::atomic<std::uint64_t> arrivals_{0};   // of all calls so far
+  alignas(cache_line) std::atomic<std::uint32_t> state_{0};      // 2 turn + 1: opened, 2 turn + 2: closed
+  alignas(cache_line) std::atomic<std::size_t> unfinished_{0};   // blocks of the open call
+};
+
+}  // namespace partita::detail
