@@ -13,8 +13,6 @@ template <class...> struct op_has_no_gradient_rule;
 template <class...> struct loss_is_not_a_float_scalar;
 }  // namespace mistake
 
-struct none {};  // a gradient rule's word for "no gradient for this input"
-
 namespace detail {
 template <class G> constexpr void seed_axes(G& g, int tensor, operand const& as) {
   for (int a = 0; a < as.rank; ++a) g.origin_axes_of(tensor)[a] = as.dims[a];

@@ -9,6 +9,8 @@
 
 namespace partita {
 
+struct none {};  // a gradient rule's word for "no gradient for this input"
+
 namespace mistake {
 template <class...> struct annotation_is_malformed;
 template <class...> struct op_takes_another_number_of_inputs;
@@ -151,6 +153,14 @@ constexpr auto apply_checked(attributes const& given, First first, Rest... rest)
   return outputs<Op, First, Rest...>::of(g, g.ops[op].first_output, std::make_index_sequence<t::output_count>{});
 }
 }  // namespace detail
+
+// What a function of the ops library returns when it finds a mistake of its own: one error, and a handle that is checked
+// no more. Nothing is reported of a handle that was rejected already.
+template <class Mistake, handle First, handle... Rest> constexpr auto refuse(First first, Rest...) {
+  if constexpr (!(is_poison<First> || ... || is_poison<Rest>)) (void)reject<Mistake>::value;
+  first.graph->poisoned = true;
+  return poison<typename First::graph_type>{first.graph};
+}
 
 // Applies any op, library's or user's: checks axes and dtypes while compiling, records the op, returns the handle of its
 // output, or a tuple of handles when it has several.

@@ -12,10 +12,17 @@
 #include <partita/core/error.hpp>
 #include <partita/core/hash.hpp>
 #include <partita/core/mistake.hpp>
+#include <partita/device/cpu/blas.hpp>
 #include <partita/device/cpu/team.hpp>
 #include <partita/device/cpu/workers.hpp>
 #include <partita/model/graph_entries.hpp>
 #include <partita/program/step.hpp>
+
+// Loops over functions that have no vector form (std::exp in double) stay loops.
+#if defined(__clang__)
+#pragma clang diagnostic push
+#pragma clang diagnostic ignored "-Wpass-failed"
+#endif
 
 namespace partita::cpu {
 
@@ -103,6 +110,7 @@ template <class Op, dtype... In> class call {
 
   template <int I> using input_type = element_t<types::inputs[I]>;
   template <int O> using output_type = element_t<types::types.outputs[O]>;
+  using team_type = team;
   using accumulation_type = element_t<accumulation_of(types::inputs[0])>;
 
   explicit call(launch_arguments const& a) : a_(a) {}
@@ -179,6 +187,39 @@ template <class Op, dtype... In> class call {
       for (std::size_t row = begin; row < end; ++row) f(row, team{});
     });
   }
+
+  // --- matrix products, row-major: c = alpha op(a) op(b), added to c where accumulate()
+  template <class T>
+  void gemm(bool transpose_a, bool transpose_b, std::size_t m, std::size_t n, std::size_t k,
+            std::type_identity_t<T> alpha, T const* a, std::size_t lda, T const* b, std::size_t ldb, T* c,
+            std::size_t ldc) const {
+    const T beta = a_.accumulate ? T(1) : T(0);
+    if (a_.team != nullptr)
+      cpu::gemm<T>(*a_.team, transpose_a, transpose_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+    else gemm_on_this_thread<T>(transpose_a, transpose_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+  }
+  // outer x inner such products, each of its own a, b and c.
+  template <class T>
+  void batched_gemm(std::size_t outer, std::size_t inner, bool transpose_a, bool transpose_b, std::size_t m,
+                    std::size_t n, std::size_t k, std::type_identity_t<T> alpha, batch_of<T const> a,
+                    batch_of<T const> b, batch_of<T> c) const {
+    const T beta = a_.accumulate ? T(1) : T(0);
+    if (a_.team != nullptr)
+      cpu::batched_gemm<T>(*a_.team, outer, inner, transpose_a, transpose_b, m, n, k, alpha, a, b, beta, c);
+    else
+      for (std::size_t i = 0; i < outer; ++i)
+        for (std::size_t j = 0; j < inner; ++j)
+          gemm_on_this_thread<T>(transpose_a, transpose_b, m, n, k, alpha, a.at(i, j), a.row, b.at(i, j), b.row, beta,
+                                 c.at(i, j), c.row);
+  }
+  // For use inside `parallel` and `rows`: c = alpha op(a) op(b) + beta c.
+  template <class T>
+  static void gemm_on_this_thread(bool transpose_a, bool transpose_b, std::size_t m, std::size_t n, std::size_t k,
+                                  std::type_identity_t<T> alpha, T const* a, std::size_t lda, T const* b,
+                                  std::size_t ldb, std::type_identity_t<T> beta, T* c, std::size_t ldc) {
+    detail::prepare_blas();
+    detail::gemm_on_this_thread<T>(transpose_a, transpose_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+  }
 };
 
 // Runs an op's kernel, and says how many bytes of scratch a piece of these extents needs.
@@ -226,3 +267,7 @@ struct backend {
 };
 
 }  // namespace partita::cpu
+
+#if defined(__clang__)
+#pragma clang diagnostic pop
+#endif

@@ -1,0 +1,194 @@
+// Scaled dot-product attention (Vaswani et al. 2017, section 3.2.1), for every sequence and head:
+//   y = softmax(q k^T / sqrt(d)) v
+// Probabilities are made for a block of queries at a time and never kept: the memory of a worker grows with the number
+// of keys. The backward pass makes them again from the log of each query's sum of exponentials (Dao et al. 2022).
+#pragma once
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <limits>
+#include <tuple>
+
+#include <partita/core/math.hpp>
+#include <partita/model/apply.hpp>
+
+namespace partita {
+
+namespace detail {
+inline constexpr std::size_t query_block = 64;
+
+// Where heads lie: q [..., s, n, d] and k, v [..., t, n, d]; a row of one head is n d elements from the next. Query i
+// of the piece is number i + first of its sequence; under a causal mask it sees the keys up to its own number.
+struct attention_shape {
+  std::size_t sequences, heads, queries, keys, width, first;
+  bool causal;
+  template <class Call> static attention_shape of(Call const& call, bool causal) {
+    return {call.rest(),      call.extent('n'), call.extent('s'), call.extent('t'),
+            call.extent('d'), call.offset('s'), causal};
+  }
+  std::size_t row() const { return heads * width; }
+  std::size_t query_at(std::size_t sequence, std::size_t head, std::size_t i) const {
+    return (sequence * queries + i) * row() + head * width;
+  }
+  std::size_t key_at(std::size_t sequence, std::size_t head) const { return sequence * keys * row() + head * width; }
+  std::size_t sum_at(std::size_t sequence, std::size_t head, std::size_t i) const {
+    return (sequence * heads + head) * queries + i;
+  }
+  std::size_t blocks() const { return (queries + query_block - 1) / query_block; }
+  // how many keys, of `offset` on, query i sees
+  std::size_t seen(std::size_t i, std::size_t offset = 0) const {
+    if (!causal) return keys;
+    const std::size_t end = first + i + 1;
+    return end <= offset ? 0 : std::min(keys, end - offset);
+  }
+};
+}  // namespace detail
+
+// The gradients of q, k and v. Keys may be cut as well as queries: what a piece of keys gives is a part of dq, what a
+// piece of queries gives is a part of dk and dv. Workers take whole heads, so that the additions keep their order.
+template <bool Causal> struct attention_grad_op {
+  static constexpr std::string_view name = "attention.grad",
+                                    annotation = "... s+ n d^, ... s n d, ... t+ n d, ... t n d, ... s n d, ... n s -> "
+                                                 "... s n d, ... t n d, ... t n d",
+                                    dtypes = "T, T, T, T, T, A -> T, T, T";
+  static constexpr bool accumulates = true;
+  static constexpr double flops_per_point = Causal ? 5 : 10;
+  template <class Shape> static std::size_t workspace(Shape const& shape) {
+    return shape.workers * 2 * detail::query_block * shape.extent('t') * shape.element_size;
+  }
+  template <class Call> static void kernel(Call& call) {
+    auto const* dy = call.template input<0>();
+    auto const* q = call.template input<1>();
+    auto const* k = call.template input<2>();
+    auto const* v = call.template input<3>();
+    auto const* y = call.template input<4>();
+    auto const* log_sum = call.template input<5>();
+    auto* dq = call.template output<0>();
+    auto* dk = call.template output<1>();
+    auto* dv = call.template output<2>();
+    using value = std::remove_pointer_t<decltype(dq)>;
+    const auto at = detail::attention_shape::of(call, Causal);
+    const std::size_t row = at.row(), width = at.width, first_key = call.offset('t');
+    const value scale = 1 / std::sqrt(static_cast<value>(width));
+    value* const scratch = call.template scratch<value>();
+    const bool add = call.accumulate();
+
+    auto head_of_sequence = [=](std::size_t sequence, std::size_t head, value* p, value* dp) {
+      const std::size_t keys_at = at.key_at(sequence, head);
+      if (!add)
+        for (std::size_t j = 0; j < at.keys; ++j) {
+          std::fill_n(dk + keys_at + j * row, width, value(0));
+          std::fill_n(dv + keys_at + j * row, width, value(0));
+        }
+      for (std::size_t block = 0; block < at.blocks(); ++block) {
+        const std::size_t begin = block * detail::query_block, rows = std::min(detail::query_block, at.queries - begin);
+        const std::size_t keys = at.seen(begin + rows - 1, first_key), here = at.query_at(sequence, head, begin);
+        // p [rows, keys] = q k^T; dp = dy v^T
+        Call::template gemm_on_this_thread<value>(false, true, rows, keys, width, 1, q + here, row, k + keys_at, row, 0,
+                                                  p, keys);
+        Call::template gemm_on_this_thread<value>(false, true, rows, keys, width, 1, dy + here, row, v + keys_at, row,
+                                                  0, dp, keys);
+        for (std::size_t i = 0; i < rows; ++i) {
+          const typename Call::team_type team;
+          value const *dy_row = dy + here + i * row, *y_row = y + here + i * row;
+          const value weighted = team.sum(width, [=](std::size_t e) { return dy_row[e] * y_row[e]; });
+          const value log_total = static_cast<value>(log_sum[at.sum_at(sequence, head, begin + i)]);
+          const std::size_t seen = std::min(keys, at.seen(begin + i, first_key));
+          value *p_row = p + i * keys, *dp_row = dp + i * keys;
+          team.each(seen, [=](std::size_t j) {
+            const value probability = math::exp(p_row[j] * scale - log_total);
+            p_row[j] = probability;
+            dp_row[j] = probability * (dp_row[j] - weighted);
+          });
+          std::fill(p_row + seen, p_row + keys, value(0));
+          std::fill(dp_row + seen, dp_row + keys, value(0));
+        }
+        // dv += p^T dy; dk += dp^T q / sqrt(d); dq = dp k / sqrt(d)
+        Call::template gemm_on_this_thread<value>(true, false, keys, width, rows, 1, p, keys, dy + here, row, 1,
+                                                  dv + keys_at, row);
+        Call::template gemm_on_this_thread<value>(true, false, keys, width, rows, scale, dp, keys, q + here, row, 1,
+                                                  dk + keys_at, row);
+        Call::template gemm_on_this_thread<value>(false, false, rows, width, keys, scale, dp, keys, k + keys_at, row,
+                                                  add ? value(1) : value(0), dq + here, row);
+      }
+    };
+    call.parallel(at.sequences * at.heads, 1, [=](std::size_t begin, std::size_t end, std::size_t worker) {
+      value* const p = scratch + worker * 2 * detail::query_block * at.keys;
+      for (std::size_t item = begin; item < end; ++item)
+        head_of_sequence(item / at.heads, item % at.heads, p, p + detail::query_block * at.keys);
+    });
+  }
+};
+
+// y [..., s, n, d] and for the backward pass the log of the sums, [..., n, s].
+template <bool Causal> struct attention_op {
+  static constexpr std::string_view name = "attention",
+                                    annotation = "... s n d^, ... t^ n d, ... t n d -> ... s n d, ... n s",
+                                    dtypes = "T, T, T -> T, A";
+  static constexpr double flops_per_point = Causal ? 2 : 4;
+  static constexpr auto gradient(auto dy, auto y, auto q, auto k, auto v) {
+    return apply<attention_grad_op<Causal>>(std::get<0>(dy), q, k, v, std::get<0>(y), std::get<1>(y));
+  }
+  template <class Shape> static std::size_t workspace(Shape const& shape) {
+    return shape.workers * detail::query_block * shape.extent('t') * shape.element_size;
+  }
+  template <class Call> static void kernel(Call& call) {
+    auto const* q = call.template input<0>();
+    auto const* k = call.template input<1>();
+    auto const* v = call.template input<2>();
+    auto* y = call.template output<0>();
+    auto* log_sum = call.template output<1>();
+    using value = std::remove_pointer_t<decltype(y)>;
+    using sum_value = std::remove_pointer_t<decltype(log_sum)>;
+    const auto at = detail::attention_shape::of(call, Causal);
+    const std::size_t row = at.row(), width = at.width;
+    const value scale = 1 / std::sqrt(static_cast<value>(width));
+    value* const scratch = call.template scratch<value>();
+
+    auto block_of_head = [=](std::size_t sequence, std::size_t head, std::size_t block, value* p) {
+      const std::size_t begin = block * detail::query_block, rows = std::min(detail::query_block, at.queries - begin);
+      const std::size_t keys = at.seen(begin + rows - 1), here = at.query_at(sequence, head, begin),
+                        keys_at = at.key_at(sequence, head);
+      Call::template gemm_on_this_thread<value>(false, true, rows, keys, width, scale, q + here, row, k + keys_at, row,
+                                                0, p, keys);
+      for (std::size_t i = 0; i < rows; ++i) {
+        const typename Call::team_type team;
+        value* const p_row = p + i * keys;
+        const std::size_t seen = std::min(keys, at.seen(begin + i));
+        const value most = team.max(seen, [=](std::size_t j) { return p_row[j]; });
+        team.each(seen, [=](std::size_t j) { p_row[j] = math::exp(p_row[j] - most); });
+        const value total = team.sum(seen, [=](std::size_t j) { return p_row[j]; }), factor = 1 / total;
+        team.each(seen, [=](std::size_t j) { p_row[j] *= factor; });
+        std::fill(p_row + seen, p_row + keys, value(0));
+        log_sum[at.sum_at(sequence, head, begin + i)] = static_cast<sum_value>(most + math::log(total));
+      }
+      Call::template gemm_on_this_thread<value>(false, false, rows, width, keys, 1, p, keys, v + keys_at, row, 0,
+                                                y + here, row);
+    };
+    call.parallel(at.sequences * at.heads * at.blocks(), 1, [=](std::size_t begin, std::size_t end, std::size_t worker) {
+      value* const p = scratch + worker * detail::query_block * at.keys;
+      for (std::size_t item = begin; item < end; ++item) {
+        const std::size_t head = item / at.blocks();
+        block_of_head(head / at.heads, head % at.heads, item % at.blocks(), p);
+      }
+    });
+  }
+};
+
+namespace ops {
+// q [..., queries, heads, width], k and v [..., keys, heads, width]; the two sequences may be axes of different names.
+template <handle Q, handle K, handle V> constexpr auto attention(Q q, K k, V v) {
+  auto made = apply<attention_op<false>>(q, k, v);
+  if constexpr (is_poison<decltype(made)>) return made;
+  else return std::get<0>(made);
+}
+// Position i sees the keys of positions 0 to i.
+template <handle Q, handle K, handle V> constexpr auto causal_attention(Q q, K k, V v) {
+  auto made = apply<attention_op<true>>(q, k, v);
+  if constexpr (is_poison<decltype(made)>) return made;
+  else return std::get<0>(made);
+}
+}  // namespace ops
+using namespace ops;
+
+}  // namespace partita
