@@ -1,0 +1,68 @@
+// For ops over one axis that the caller names: where it stands, counted from the last.
+#pragma once
+#include <cstddef>
+#include <type_traits>
+
+#include <partita/core/mistake.hpp>
+#include <partita/model/tensor.hpp>
+
+namespace partita {
+
+namespace mistake {
+template <class...> struct tensor_has_no_such_axis;
+}
+
+namespace detail {
+// How many axes follow `Axis` in a tensor of this type; -1 when it is not there.
+template <class Axis, class Tensor> constexpr int axes_after() {
+  for (int i = 0; i < Tensor::rank; ++i)
+    if (Tensor::infos[i]->id == axis_of<Axis>::info.id) return Tensor::rank - 1 - i;
+  return -1;
+}
+// The same, or one compile error that names the op and the axis; then the result is a poisoned handle.
+template <class Op, class Axis, class Tensor> constexpr bool has_axis() {
+  if constexpr (axes_after<Axis, Tensor>() < 0) {
+    (void)reject<
+        mistake::tensor_has_no_such_axis<Op, on_axis<&axis_of<Axis>::info>, typename Tensor::like_type>>::value;
+    return false;
+  } else return true;
+}
+template <class Tensor> constexpr auto poisoned(Tensor x) {
+  x.graph->poisoned = true;
+  return poison<typename Tensor::graph_type>{x.graph};
+}
+
+// The product of the local extents of the letters after the axis `letter`, and of those before it.
+struct outer_inner {
+  std::size_t outer = 1, inner = 1;
+};
+template <class Call> outer_inner around(Call const& call, char letter) {
+  outer_inner n;
+  bool after = false;
+  op_info const& info = call.info();
+  operand const& x = info.input(0);
+  for (int a = 0; a < x.rank; ++a) {
+    const dim d = info.dims[x.dims[a]];
+    if (d.letter == letter) after = true;
+    else (after ? n.inner : n.outer) *= call.arguments().extents[x.dims[a]];
+  }
+  return n;
+}
+
+// Calls f(team, begin, stride) for each line along the axis 'v' that `After` axes follow: element i of the line is
+// begin + i * stride. The stride of the last axis is a constant, so that loops over it become vector code.
+template <int After, class Call, class F> void each_line(Call const& call, F f) {
+  const std::size_t v = call.extent('v');
+  if constexpr (After == 0)
+    call.rows(call.rest(),
+              [=](std::size_t row, auto const& team) { f(team, row * v, std::integral_constant<std::size_t, 1>{}); });
+  else {
+    const outer_inner n = around(call, 'v');
+    call.rows(n.outer * n.inner, [=](std::size_t row, auto const& team) {
+      f(team, row / n.inner * v * n.inner + row % n.inner, n.inner);
+    });
+  }
+}
+
+}  // namespace detail
+}  // namespace partita

@@ -1,0 +1,140 @@
+// Sums and means. `sum(x)` and `mean(x)` are over all axes; `sum_over<a, b>(x)` and `mean_over<a, b>(x)` over the
+// named ones, one op an axis. All may be cut anywhere: a piece of a mean divides by the whole extent.
+#pragma once
+#include <partita/ops/axis_position.hpp>
+#include <partita/ops/pointwise.hpp>
+
+namespace partita {
+
+namespace detail {
+// x: ..., dy: the axes that are left -> dx: ... x is read by nobody and stands for its shape.
+inline constexpr std::string_view spread_annotations[max_rank]{"... v, ... -> ... v",
+                                                               "... v a, ... a -> ... v a",
+                                                               "... v a b, ... a b -> ... v a b",
+                                                               "... v a b c, ... a b c -> ... v a b c",
+                                                               "... v a b c d, ... a b c d -> ... v a b c d",
+                                                               "v a b c d e, a b c d e -> v a b c d e"};
+inline constexpr std::string_view sum_annotations[max_rank]{"... v+ -> ...",
+                                                            "... v+ a -> ... a",
+                                                            "... v+ a b -> ... a b",
+                                                            "... v+ a b c -> ... a b c",
+                                                            "... v+ a b c d -> ... a b c d",
+                                                            "v+ a b c d e -> a b c d e"};
+
+template <class Call> double whole_elements(Call const& call) {
+  double n = 1;
+  for (int d = 0; d < call.info().dim_count; ++d) n *= static_cast<double>(call.arguments().wholes[d]);
+  return n;
+}
+}  // namespace detail
+
+template <bool Mean> struct spread_all_op {  // x: ..., dy: scalar -> dx: ..., every element dy, or dy / elements
+  static constexpr std::string_view name = Mean ? "mean.grad" : "sum.grad", annotation = "..., -> ...",
+                                    dtypes = "T, A -> T";
+  template <class Call> static void kernel(Call& call) {
+    auto* dx = call.template output<0>();
+    using element = std::remove_pointer_t<decltype(dx)>;
+    auto dy = *call.template input<1>();
+    if constexpr (Mean) dy /= static_cast<decltype(dy)>(detail::whole_elements(call));
+    const element value = static_cast<element>(dy);
+    call.each(call.size(), [=](std::size_t i) { dx[i] = value; });
+  }
+};
+template <bool Mean> struct sum_all_op {
+  static constexpr std::string_view name = Mean ? "mean" : "sum", annotation = "...+ ->", dtypes = "T -> A";
+  static constexpr auto gradient(auto dy, auto, auto x) { return std::tuple{apply<spread_all_op<Mean>>(x, dy)}; }
+  template <class Call> static void kernel(Call& call) {
+    auto const* x = call.template input<0>();
+    auto* y = call.template output<0>();
+    using A = std::remove_pointer_t<decltype(y)>;
+    A total = call.sum(call.size(), [=](std::size_t i) { return A(x[i]); });
+    if constexpr (Mean) total /= static_cast<A>(detail::whole_elements(call));
+    *y = total;
+  }
+};
+
+template <int After, bool Mean> struct spread_axis_op {
+  static constexpr std::string_view name = Mean ? "mean_over.grad" : "sum_over.grad",
+                                    annotation = detail::spread_annotations[After];
+  template <class Call> static void kernel(Call& call) {
+    auto const* dy = call.template input<1>();
+    auto* dx = call.template output<0>();
+    using element = std::remove_pointer_t<decltype(dx)>;
+    using value = detail::compute_type<element>;
+    const std::size_t v = call.extent('v'), inner = detail::around(call, 'v').inner;
+    const value share = Mean ? value(1) / static_cast<value>(call.whole('v')) : value(1);
+    call.rows(v == 0 ? 0 : call.size() / (v * inner), [=](std::size_t row, auto const& team) {
+      element* const out = dx + row * v * inner;
+      if constexpr (After == 0) {
+        const element all = static_cast<element>(value(dy[row]) * share);
+        team.each(v, [=](std::size_t i) { out[i] = all; });
+      } else
+        for (std::size_t line = 0; line < v; ++line)
+          team.each(inner, [=](std::size_t i) {
+            out[line * inner + i] = static_cast<element>(value(dy[row * inner + i]) * share);
+          });
+    });
+  }
+};
+template <int After, bool Mean> struct sum_axis_op {
+  static constexpr std::string_view name = Mean ? "mean_over" : "sum_over",
+                                    annotation = detail::sum_annotations[After];
+  static constexpr auto gradient(auto dy, auto, auto x) {
+    return std::tuple{apply<spread_axis_op<After, Mean>>(x, dy)};
+  }
+  template <class Call> static void kernel(Call& call) {
+    auto const* x = call.template input<0>();
+    auto* y = call.template output<0>();
+    using element = std::remove_pointer_t<decltype(y)>;
+    using value = detail::compute_type<element>;
+    const std::size_t v = call.extent('v');
+    const detail::outer_inner n = detail::around(call, 'v');
+    const value share = Mean ? value(1) / static_cast<value>(call.whole('v')) : value(1);
+    if constexpr (After == 0)
+      call.rows(n.outer, [=](std::size_t row, auto const& team) {
+        auto const* const in = x + row * v;
+        const value total = team.sum(v, [=](std::size_t i) { return value(in[i]); });
+        if (team.first()) y[row] = static_cast<element>(total * share);
+      });
+    else {  // columns, some at a time, so that they stay in the cache; each is added from first to last
+      constexpr std::size_t width = 64;
+      const std::size_t blocks = (n.inner + width - 1) / width;
+      call.rows(n.outer * blocks, [=](std::size_t row, auto const& team) {
+        const std::size_t begin = row % blocks * width, left = n.inner - begin, columns = left < width ? left : width;
+        auto const* const in = x + row / blocks * v * n.inner + begin;
+        element* const out = y + row / blocks * n.inner + begin;
+        team.each(columns, [=](std::size_t i) {
+          value total = 0;
+          for (std::size_t line = 0; line < v; ++line) total += value(in[line * n.inner + i]);
+          out[i] = static_cast<element>(total * share);
+        });
+      });
+    }
+  }
+};
+
+namespace detail {
+template <bool Mean, class Axis, class... More, handle X> constexpr auto sum_over(X x) {
+  if constexpr (is_poison<X>) return x;
+  else if constexpr (!has_axis<sum_axis_op<0, Mean>, Axis, X>()) return poisoned(x);
+  else {
+    auto y = apply<sum_axis_op<axes_after<Axis, X>(), Mean>>(x);
+    if constexpr (sizeof...(More) == 0) return y;
+    else return sum_over<Mean, More...>(y);
+  }
+}
+}  // namespace detail
+
+namespace ops {
+template <handle X> constexpr auto sum(X x) { return apply<sum_all_op<false>>(x); }
+template <handle X> constexpr auto mean(X x) { return apply<sum_all_op<true>>(x); }
+template <class Axis, class... More, handle X> constexpr auto sum_over(X x) {
+  return detail::sum_over<false, Axis, More...>(x);
+}
+template <class Axis, class... More, handle X> constexpr auto mean_over(X x) {
+  return detail::sum_over<true, Axis, More...>(x);
+}
+}  // namespace ops
+using namespace ops;
+
+}  // namespace partita
