@@ -1,9 +1,9 @@
 // Rates of the threads communicator, beside what one thread's memcpy reaches in the same run.
 //
-// Arguments: ranks (one thread each), bytes. What counts as bytes per second is the size that the user names, per rank:
-// the buffer of an all_reduce, the gathered buffer of an all_gather, the whole input of a reduce_scatter, the message
-// that each rank sends to its neighbour in an exchange. Without spinning the waits are kernel sleeps, as with more
-// ranks than cores.
+// Arguments: ranks (one thread each), bytes. What counts as bytes per second is the size that the user names, per
+// rank: the buffer of an all_reduce, the gathered buffer of an all_gather, the whole input of a reduce_scatter, the
+// message that each rank sends to its neighbour in an exchange. Without spinning the waits are kernel sleeps, as with
+// more ranks than cores.
 #include <benchmark/benchmark.h>
 
 #include <cstring>
@@ -16,20 +16,30 @@ namespace {
 
 std::unique_ptr<partita::thread_world> world;
 
-void make_world(const benchmark::State& state) {
+void make_world(benchmark::State const& state) {
   std::vector<int> all;
   for (int rank = 0; rank < state.threads(); ++rank) all.push_back(rank);
   world = std::make_unique<partita::thread_world>(state.threads(), std::vector<std::vector<int>>{all});
 }
-void end_world(const benchmark::State&) { world.reset(); }
+void end_world(benchmark::State const&) { world.reset(); }
+
+// The column Time is divided by the number of threads; `call` is what one call takes.
+void report(benchmark::State& state, std::int64_t bytes) {
+  using counter = benchmark::Counter;
+  state.counters["call"] =
+      counter(static_cast<double>(state.iterations()),
+              static_cast<counter::Flags>(counter::kIsRate | counter::kAvgThreads | counter::kInvert));
+  state.SetBytesProcessed(bytes * state.iterations() / state.threads());
+}
 
 template <class Call> void measure(benchmark::State& state, Call call) {
   partita::thread_communicator comm = world->communicator(state.thread_index());
-  const auto bytes = static_cast<std::size_t>(state.range(0)), count = bytes / 4;
+  auto const bytes = static_cast<std::size_t>(state.range(0)), count = bytes / 4;
   std::vector<float> whole(count, 1.0f), other(count, 1.0f);
-  const std::vector<std::size_t> pieces(static_cast<std::size_t>(state.threads()), count / static_cast<std::size_t>(state.threads()));
+  const std::vector<std::size_t> pieces(static_cast<std::size_t>(state.threads()),
+                                        count / static_cast<std::size_t>(state.threads()));
   for (auto _ : state) call(comm, whole, other, pieces);
-  state.SetBytesProcessed(static_cast<std::int64_t>(bytes) * state.iterations() / state.threads());
+  report(state, static_cast<std::int64_t>(bytes));
 }
 
 void all_reduce(benchmark::State& state) {
@@ -58,6 +68,7 @@ void exchange(benchmark::State& state) {
 void barrier(benchmark::State& state) {
   partita::thread_communicator comm = world->communicator(state.thread_index());
   for (auto _ : state) comm.barrier(0);
+  report(state, 0);
 }
 void copy(benchmark::State& state) {  // per thread, each with its own buffers
   std::vector<char> from(static_cast<std::size_t>(state.range(0)), 1), to(from.size());
@@ -65,7 +76,7 @@ void copy(benchmark::State& state) {  // per thread, each with its own buffers
     std::memcpy(to.data(), from.data(), from.size());
     benchmark::ClobberMemory();
   }
-  state.SetBytesProcessed(state.range(0) * state.iterations() / state.threads());
+  report(state, state.range(0));
 }
 
 void sizes(benchmark::internal::Benchmark* each) {
@@ -81,5 +92,3 @@ BENCHMARK(all_gather)->Apply(sizes);
 BENCHMARK(reduce_scatter)->Apply(sizes);
 BENCHMARK(exchange)->Apply(sizes);
 BENCHMARK(barrier)->Threads(2)->Threads(4)->UseRealTime()->Setup(make_world)->Teardown(end_world);
-
-BENCHMARK_MAIN();

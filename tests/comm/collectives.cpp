@@ -23,7 +23,7 @@ template <class T> struct one {
   dtype type;
   std::size_t size;
 
-  std::span<const int> ranks = comm.members(group);
+  std::span<int const> ranks = comm.members(group);
   std::size_t me = static_cast<std::size_t>(std::find(ranks.begin(), ranks.end(), comm.rank()) - ranks.begin());
   reduction how = mixed(op, 77) % 3 == 0 ? reduction::max : reduction::sum;
 
@@ -34,7 +34,8 @@ template <class T> struct one {
   }
   counts_of_members pieces() const {  // uneven; zero now and then
     counts_of_members counts(ranks.size());
-    for (std::size_t m = 0; m < counts.size(); ++m) counts[m] = mixed(op, m, 5) % 4 == 0 ? 0 : mixed(op, m, 6) % (size + 1);
+    for (std::size_t m = 0; m < counts.size(); ++m)
+      counts[m] = mixed(op, m, 5) % 4 == 0 ? 0 : mixed(op, m, 6) % (size + 1);
     return counts;
   }
 
@@ -47,9 +48,9 @@ template <class T> struct one {
   }
   bool all_gather() {
     const counts_of_members counts = pieces();
-    const std::size_t before = partita::detail::sum(std::span(counts).first(me));
-    std::vector<T> all(partita::detail::sum(counts)), mine = own(counts[me]);
-    const bool in_place = op % 2 == 0;
+    const std::size_t before = partita::detail::comm::sum(std::span(counts).first(me));
+    std::vector<T> all(partita::detail::comm::sum(counts)), mine = own(counts[me]);
+    bool const in_place = op % 2 == 0;
     if (in_place) std::copy(mine.begin(), mine.end(), all.begin() + static_cast<std::ptrdiff_t>(before));
     comm.all_gather(group, in_place ? all.data() + before : mine.data(), all.data(), counts, type);
     std::size_t at = 0;
@@ -60,8 +61,8 @@ template <class T> struct one {
   }
   bool reduce_scatter() {
     const counts_of_members counts = pieces();
-    const std::size_t before = partita::detail::sum(std::span(counts).first(me));
-    std::vector<T> all = own(partita::detail::sum(counts)), separate(counts[me]);
+    const std::size_t before = partita::detail::comm::sum(std::span(counts).first(me));
+    std::vector<T> all = own(partita::detail::comm::sum(counts)), separate(counts[me]);
     T* mine = op % 2 == 0 ? all.data() + before : separate.data();
     comm.reduce_scatter(group, all.data(), mine, counts, type, how);
     for (std::size_t i = 0; i < counts[me]; ++i)
@@ -73,8 +74,9 @@ template <class T> struct one {
       return mixed(op, from, to) % 4 == 0 ? 0 : mixed(op, to, from) % (size + 1);
     };
     counts_of_members sends, receives;
-    for (std::size_t m = 0; m < ranks.size(); ++m) sends.push_back(between(me, m)), receives.push_back(between(m, me));
-    std::vector<T> send = own(partita::detail::sum(sends)), receive(partita::detail::sum(receives));
+    for (std::size_t m = 0; m < ranks.size(); ++m)
+      sends.push_back(between(me, m)), receives.push_back(between(m, me));
+    std::vector<T> send = own(partita::detail::comm::sum(sends)), receive(partita::detail::comm::sum(receives));
     comm.all_to_all(group, send.data(), sends, receive.data(), receives, type);
     std::size_t at = 0;
     for (std::size_t m = 0; m < ranks.size(); ++m) {
@@ -110,7 +112,7 @@ template <class T> struct one {
     comm.exchange(sends, receives);
     for (std::uint64_t which = 0; which < 2; ++which)
       for (std::size_t m = 0; m < ranks.size(); ++m) {
-        const std::vector<T>& values = received[which * ranks.size() + m];
+        std::vector<T> const& values = received[which * ranks.size() + m];
         for (std::size_t i = 0; i < values.size(); ++i)
           if (!same_bits(values[i], value_of<T>(op + which, ranks[m], i))) return false;
       }
@@ -130,7 +132,8 @@ template <class T> struct one {
   }
 };
 
-bool run(partita::thread_communicator& comm, std::size_t group, communication kind, std::uint64_t op, std::size_t size) {
+bool run(partita::thread_communicator& comm, std::size_t group, communication kind, std::uint64_t op,
+         std::size_t size) {
   switch (mixed(op, 3) % 3) {
     case 0: return one<float>{comm, group, op, dtype::f32, size}.run(kind);
     case 1: return one<double>{comm, group, op, dtype::f64, size}.run(kind);
@@ -141,7 +144,7 @@ bool run(partita::thread_communicator& comm, std::size_t group, communication ki
 // `length` random operations in one global order, of which every rank runs those of its groups.
 void random_sequence(partita::thread_world& world, std::uint64_t seed, std::uint64_t length, std::size_t largest) {
   std::string failure;
-  const auto endings = on_every_rank(world, [&](partita::thread_communicator& comm) {
+  auto const endings = on_every_rank(world, [&](partita::thread_communicator& comm) {
     for (std::uint64_t step = 0; step < length; ++step) {
       const std::uint64_t op = seed * 100000 + step;
       const std::size_t group = mixed(op, 1) % world.groups();
@@ -155,7 +158,7 @@ void random_sequence(partita::thread_world& world, std::uint64_t seed, std::uint
                              " elements, step " + std::to_string(step));
     }
   });
-  const bool well = all_well(endings, failure);
+  bool const well = all_well(endings, failure);
   CHECK_MESSAGE(well, failure);
 }
 
@@ -171,7 +174,7 @@ TEST_CASE("every collective does what its definition says, for 1 to 8 members an
   for (int members = 1; members <= 8; ++members) {
     partita::thread_world world(members, {first_ranks(members)});
     std::string failure;
-    const auto endings = on_every_rank(world, [&](partita::thread_communicator& comm) {
+    auto const endings = on_every_rank(world, [&](partita::thread_communicator& comm) {
       std::uint64_t op = 0;
       for (std::size_t kind = 0; kind < partita::communication_kinds; ++kind)
         for (std::size_t size : {0, 1, 2, 3, 7, 64, 1000, 4099, 40001})
@@ -180,14 +183,14 @@ TEST_CASE("every collective does what its definition says, for 1 to 8 members an
               throw partita::error("wrong result of " + std::string(name_of(static_cast<communication>(kind))) +
                                    " of up to " + std::to_string(size) + " elements");
     });
-    const bool well = all_well(endings, failure);
+    bool const well = all_well(endings, failure);
     CHECK_MESSAGE(well, failure);
   }
 }
 
 TEST_CASE("overlapping groups run random sequences side by side") {
-  const std::vector<std::vector<int>> groups{first_ranks(8), {0, 1, 2, 3}, {2, 3, 4, 5}, {0, 2, 4, 6},
-                                             {7},            {1, 5, 7},    {0, 1, 2, 3}, {3, 6}};
+  const std::vector<std::vector<int>> groups{first_ranks(8), {0, 1, 2, 3}, {2, 3, 4, 5}, {0, 2, 4, 6}, {7},
+                                             {1, 5, 7},      {0, 1, 2, 3}, {3, 6}};
   for (std::uint64_t seed = 1; seed <= 4; ++seed) {
     partita::thread_world world(8, groups);
     random_sequence(world, seed, 150, 60000);
@@ -223,8 +226,9 @@ TEST_CASE("all members receive the same bits, and again the same in a second run
       comm.all_reduce(0, buffer.data(), count, dtype::f32, reduction::sum);
     });
   }
-  for (const auto& result : results)
-    for (const auto& buffer : result) CHECK(std::memcmp(buffer.data(), results[0][0].data(), count * sizeof(float)) == 0);
+  for (auto const& result : results)
+    for (auto const& buffer : result)
+      CHECK(std::memcmp(buffer.data(), results[0][0].data(), count * sizeof(float)) == 0);
 }
 
 TEST_CASE("a maximum keeps NaN, from whichever member it comes") {
@@ -242,7 +246,7 @@ TEST_CASE("a maximum keeps NaN, from whichever member it comes") {
 TEST_CASE("traffic counts what the ring algorithms send") {
   partita::thread_world world(4, {first_ranks(4), {0, 2}});
   const counts_of_members counts{10, 20, 30, 40}, sends{1, 2, 3, 4};
-  const auto endings = on_every_rank(world, [&](partita::thread_communicator& comm) {
+  auto const endings = on_every_rank(world, [&](partita::thread_communicator& comm) {
     const auto me = static_cast<std::size_t>(comm.rank());
     std::vector<float> a(100), b(100);
     comm.all_reduce(0, a.data(), 100, dtype::f32, reduction::sum);
@@ -252,12 +256,13 @@ TEST_CASE("traffic counts what the ring algorithms send") {
     comm.all_to_all(0, a.data(), sends, b.data(), receives, dtype::f32);
     comm.broadcast(0, a.data(), 100, dtype::f32, 1);
     if (comm.rank() % 2 == 0) comm.barrier(1);
-    const partita::message send{(comm.rank() + 1) % 4, a.data(), 12, 0}, receive{(comm.rank() + 3) % 4, b.data(), 12, 0};
+    const partita::message send{(comm.rank() + 1) % 4, a.data(), 12, 0},
+        receive{(comm.rank() + 3) % 4, b.data(), 12, 0};
     comm.exchange({&send, 1}, {&receive, 1});
   });
   for (int rank = 0; rank < 4; ++rank) {
     CHECK(endings[static_cast<std::size_t>(rank)].what == "");
-    const auto me = static_cast<std::size_t>(rank);
+    auto const me = static_cast<std::size_t>(rank);
     const partita::traffic_counts counted = world.traffic(rank);
     CHECK(counted.bytes_of(communication::all_reduce) == 600);
     CHECK(counted.bytes_of(communication::all_gather) == 3 * counts[me] * 4);

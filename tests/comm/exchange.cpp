@@ -13,18 +13,20 @@ TEST_CASE("two ranks that both send first, small and large, step after step with
   for (std::size_t count : {std::size_t{0}, std::size_t{1}, std::size_t{300}, std::size_t{200000}}) {
     partita::thread_world world(2, {});
     std::string failure;
-    const auto endings = on_every_rank(world, [&](partita::thread_communicator& comm) {
+    auto const endings = on_every_rank(world, [&](partita::thread_communicator& comm) {
       const int peer = 1 - comm.rank();
       std::vector<std::int32_t> sent(count), received(count);
       for (int step = 0; step < 20; ++step) {
-        for (std::size_t i = 0; i < count; ++i) sent[i] = value_of<std::int32_t>(static_cast<std::uint64_t>(step), comm.rank(), i);
+        for (std::size_t i = 0; i < count; ++i)
+          sent[i] = value_of<std::int32_t>(static_cast<std::uint64_t>(step), comm.rank(), i);
         const message send{peer, sent.data(), 4 * count, 3}, receive{peer, received.data(), 4 * count, 3};
         comm.exchange({&send, 1}, {&receive, 1});
         for (std::size_t i = 0; i < count; ++i)
-          if (received[i] != value_of<std::int32_t>(static_cast<std::uint64_t>(step), peer, i)) throw partita::error("wrong");
+          if (received[i] != value_of<std::int32_t>(static_cast<std::uint64_t>(step), peer, i))
+            throw partita::error("wrong");
       }
     });
-    const bool well = all_well(endings, failure);
+    bool const well = all_well(endings, failure);
     CHECK_MESSAGE(well, failure);
   }
 }
@@ -32,10 +34,11 @@ TEST_CASE("two ranks that both send first, small and large, step after step with
 TEST_CASE("tags tell messages apart, whatever their order; equal tags keep it") {
   partita::thread_world world(2, {});
   std::array<int, 4> received{};
-  const auto endings = on_every_rank(world, [&](partita::thread_communicator& comm) {
+  auto const endings = on_every_rank(world, [&](partita::thread_communicator& comm) {
     if (comm.rank() == 0) {
       std::array<int, 4> sent{10, 11, 20, 21};
-      const std::array<message, 4> sends{message{1, &sent[0], 4, 1}, {1, &sent[2], 4, 2}, {1, &sent[1], 4, 1}, {1, &sent[3], 4, 2}};
+      const std::array<message, 4> sends{
+          message{1, &sent[0], 4, 1}, {1, &sent[2], 4, 2}, {1, &sent[1], 4, 1}, {1, &sent[3], 4, 2}};
       comm.exchange(sends, {});
     } else {
       const std::array<message, 4> receives{
@@ -52,21 +55,22 @@ TEST_CASE("a pipeline: one side only sends, the other only receives, at differen
   for (std::size_t count : {16u, 100000u}) {
     partita::thread_world world(3, {});
     std::string failure;
-    const auto endings = on_every_rank(world, [&](partita::thread_communicator& comm) {
+    auto const endings = on_every_rank(world, [&](partita::thread_communicator& comm) {
       std::vector<float> data(count);
       for (std::uint64_t step = 0; step < 30; ++step) {
-        if (mixed(step, static_cast<std::uint64_t>(comm.rank())) % 5 == 0) std::this_thread::sleep_for(std::chrono::microseconds(300));
-        const message from{comm.rank() - 1, data.data(), 4 * count, step % 2}, to{comm.rank() + 1, data.data(), 4 * count, step % 2};
+        if (mixed(step, static_cast<std::uint64_t>(comm.rank())) % 5 == 0)
+          std::this_thread::sleep_for(std::chrono::microseconds(300));
+        const message from{comm.rank() - 1, data.data(), 4 * count, step % 2},
+            to{comm.rank() + 1, data.data(), 4 * count, step % 2};
         if (comm.rank() == 0)
           for (std::size_t i = 0; i < count; ++i) data[i] = value_of<float>(step, 0, i);
-        else
-          comm.exchange({}, {&from, 1});
+        else comm.exchange({}, {&from, 1});
         if (comm.rank() < 2) comm.exchange({&to, 1}, {});
         for (std::size_t i = 0; i < count; ++i)
           if (!same_bits(data[i], value_of<float>(step, 0, i))) throw partita::error("wrong");
       }
     });
-    const bool well = all_well(endings, failure);
+    bool const well = all_well(endings, failure);
     CHECK_MESSAGE(well, failure);
   }
 }
@@ -74,7 +78,7 @@ TEST_CASE("a pipeline: one side only sends, the other only receives, at differen
 TEST_CASE("more messages than were reserved") {
   partita::thread_world world(2, {}, {.messages = 2});
   std::array<std::array<int, 100>, 2> sent{}, received{};
-  const auto endings = on_every_rank(world, [&](partita::thread_communicator& comm) {
+  auto const endings = on_every_rank(world, [&](partita::thread_communicator& comm) {
     const auto me = static_cast<std::size_t>(comm.rank());
     std::vector<message> sends, receives;
     for (std::size_t i = 0; i < 100; ++i) {
@@ -93,7 +97,7 @@ TEST_CASE("more messages than were reserved") {
 TEST_CASE("sides that disagree on bytes both learn it; the other messages arrive") {
   partita::thread_world world(3, {});
   int arrived = 0;
-  const auto endings = on_every_rank(
+  auto const endings = on_every_rank(
       world,
       [&](partita::thread_communicator& comm) {
         int value = 42;

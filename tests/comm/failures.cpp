@@ -12,10 +12,11 @@ using partita::reduction;
 
 namespace {
 
-void check_mismatch(const std::vector<ending>& endings, std::initializer_list<const char*> words) {
-  for (const ending& each : endings) {
+void check_mismatch(std::vector<ending> const& endings, std::initializer_list<char const*> words) {
+  for (ending const& each : endings) {
     CHECK(each.other_error);
-    for (const char* word : words) CHECK_MESSAGE(each.what.find(word) != std::string::npos, each.what, " lacks ", word);
+    for (char const* word : words)
+      CHECK_MESSAGE(each.what.find(word) != std::string::npos, each.what, " lacks ", word);
   }
 }
 
@@ -44,7 +45,9 @@ TEST_CASE("a call that concerns nobody else is rejected at once") {
 TEST_CASE("members that disagree all learn how, and the group goes on") {
   partita::thread_world world(4, {{0, 1, 2, 3}, {1, 3}});
   std::array<std::array<float, 16>, 4> buffers{};
-  auto buffer = [&](const partita::thread_communicator& comm) { return buffers[static_cast<std::size_t>(comm.rank())].data(); };
+  auto buffer = [&](partita::thread_communicator const& comm) {
+    return buffers[static_cast<std::size_t>(comm.rank())].data();
+  };
   auto run = [&](auto body) { return on_every_rank(world, body, false); };
 
   check_mismatch(run([&](auto& comm) {
@@ -53,10 +56,8 @@ TEST_CASE("members that disagree all learn how, and the group goes on") {
                  {"group 0 of ranks {0, 1, 2, 3}", "rank 0 calls all_reduce of 10 f32 by sum",
                   "rank 2 calls all_reduce of 12 f32 by sum"});
   check_mismatch(run([&](auto& comm) {
-                   if (comm.rank() == 3)
-                     comm.barrier(0);
-                   else
-                     comm.broadcast(0, buffer(comm), 4, dtype::f64, 1);
+                   if (comm.rank() == 3) comm.barrier(0);
+                   else comm.broadcast(0, buffer(comm), 4, dtype::f64, 1);
                  }),
                  {"rank 0 calls broadcast of 4 f64 from member 1", "rank 3 calls barrier"});
   check_mismatch(run([&](auto& comm) {
@@ -78,17 +79,19 @@ TEST_CASE("members that disagree all learn how, and the group goes on") {
                    comm.all_gather(0, buffer(comm), buffer(comm), counts, dtype::f32);
                  }),
                  {"pieces {1, 1, 1}", "4 members"});
-  check_mismatch(run([&](auto& comm) { comm.all_reduce(0, buffer(comm), 4, dtype::bf16, reduction::sum); }), {"bf16", "cast"});
-  check_mismatch(run([&](auto& comm) { comm.broadcast(0, buffer(comm), 4, dtype::f32, 4); }), {"member 4", "4 members"});
+  check_mismatch(run([&](auto& comm) { comm.all_reduce(0, buffer(comm), 4, dtype::bf16, reduction::sum); }),
+                 {"bf16", "cast"});
+  check_mismatch(run([&](auto& comm) { comm.broadcast(0, buffer(comm), 4, dtype::f32, 4); }),
+                 {"member 4", "4 members"});
 
   std::string failure;
-  const bool well = all_well(run([&](auto& comm) { comm.barrier(0); }), failure);
+  bool const well = all_well(run([&](auto& comm) { comm.barrier(0); }), failure);
   CHECK_MESSAGE(well, failure);
 }
 
 TEST_CASE("an abort reaches whoever waits in a collective, an exchange or a barrier") {
   partita::thread_world world(5, {{0, 1, 2, 3, 4}, {1, 4}, {2, 4}});
-  const auto endings = on_every_rank(world, [&](partita::thread_communicator& comm) {
+  auto const endings = on_every_rank(world, [&](partita::thread_communicator& comm) {
     std::vector<float> mine(1000);  // freed while unwinding
     const partita::message receive{4, mine.data(), 4000, 7};
     const partita::message send{4, mine.data(), 4000, 7};
@@ -105,8 +108,8 @@ TEST_CASE("an abort reaches whoever waits in a collective, an exchange or a barr
     CHECK(endings[rank].aborted);
     CHECK(endings[rank].what == "all ranks stop, because rank 4 failed first: out of paper");
   }
-  for (const ending& later : on_every_rank(world, [](auto& comm) { comm.barrier(0); })) CHECK(later.aborted);
-  for (const ending& later : on_every_rank(world, [](auto& comm) { comm.exchange({}, {}); })) CHECK(later.aborted);
+  for (ending const& later : on_every_rank(world, [](auto& comm) { comm.barrier(0); })) CHECK(later.aborted);
+  for (ending const& later : on_every_rank(world, [](auto& comm) { comm.exchange({}, {}); })) CHECK(later.aborted);
 }
 
 TEST_CASE("the first abort counts; a thread that is no rank may abort") {
@@ -116,7 +119,7 @@ TEST_CASE("the first abort counts; a thread that is no rank may abort") {
     world.abort("enough");
     world.abort(std::make_exception_ptr(std::runtime_error("too late")));
   });
-  const auto endings = on_every_rank(world, [](auto& comm) {
+  auto const endings = on_every_rank(world, [](auto& comm) {
     if (comm.rank() == 0) comm.barrier(0);
   });
   outsider.join();
@@ -132,7 +135,7 @@ TEST_CASE("an abort at any moment stops everybody, and buffers may be freed") {
       std::this_thread::sleep_for(std::chrono::microseconds(mixed(static_cast<std::uint64_t>(round)) % 2000));
       world.abort("now");
     });
-    const auto endings = on_every_rank(world, [&](partita::thread_communicator& comm) {
+    auto const endings = on_every_rank(world, [&](partita::thread_communicator& comm) {
       for (std::uint64_t op = 0;; ++op) {
         const std::size_t count = mixed(op, 3) % 3 == 0 ? 50000 : 10;
         std::vector<float> sent(count), received(count);
@@ -150,6 +153,6 @@ TEST_CASE("an abort at any moment stops everybody, and buffers may be freed") {
       }
     });
     outsider.join();
-    for (const ending& each : endings) REQUIRE(each.aborted);
+    for (ending const& each : endings) REQUIRE(each.aborted);
   }
 }

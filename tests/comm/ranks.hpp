@@ -21,7 +21,8 @@ struct ending {
   bool well() const { return !aborted && !other_error; }
 };
 
-template <class Body> std::vector<ending> on_every_rank(partita::thread_world& world, Body body, bool abort_on_error = true) {
+template <class Body>
+std::vector<ending> on_every_rank(partita::thread_world& world, Body body, bool abort_on_error = true) {
   std::vector<ending> endings(static_cast<std::size_t>(world.size()));
   std::vector<std::thread> threads;
   for (int rank = 0; rank < world.size(); ++rank)
@@ -41,8 +42,8 @@ template <class Body> std::vector<ending> on_every_rank(partita::thread_world& w
   return endings;
 }
 
-inline bool all_well(const std::vector<ending>& endings, std::string& first_failure) {
-  for (const ending& each : endings)
+inline bool all_well(std::vector<ending> const& endings, std::string& first_failure) {
+  for (ending const& each : endings)
     if (!each.well()) {
       first_failure = each.what;
       return false;
@@ -65,7 +66,7 @@ template <class T> T value_of(std::uint64_t op, int rank, std::size_t index) {
   if constexpr (std::is_integral_v<T>) {
     return static_cast<T>(bits);
   } else {
-    const double mantissa = static_cast<double>(static_cast<std::int64_t>(bits >> 12) - (std::int64_t{1} << 51));
+    double const mantissa = static_cast<double>(static_cast<std::int64_t>(bits >> 12) - (std::int64_t{1} << 51));
     return static_cast<T>(std::ldexp(mantissa, -51 + static_cast<int>(bits & 15)));
   }
 }
@@ -74,12 +75,12 @@ template <class T> T combined(partita::reduction how, T left, T right) {
   if (how == partita::reduction::max) return left < right ? right : left;
   if constexpr (std::is_integral_v<T>)
     return static_cast<T>(static_cast<std::uint32_t>(left) + static_cast<std::uint32_t>(right));
-  else
-    return left + right;
+  else return left + right;
 }
 
 // What a reduction over `ranks` must give, in member order.
-template <class T, class Ranks> T reduced(partita::reduction how, std::uint64_t op, const Ranks& ranks, std::size_t index) {
+template <class T, class Ranks>
+T reduced(partita::reduction how, std::uint64_t op, Ranks const& ranks, std::size_t index) {
   T result = value_of<T>(op, ranks[0], index);
   for (std::size_t m = 1; m < ranks.size(); ++m) result = combined(how, result, value_of<T>(op, ranks[m], index));
   return result;

@@ -7,14 +7,17 @@
 // - A group is an index into the list of groups that the communicator was made with. A group is a sorted list of
 //   ranks; a *member* is a position in it. Every member of a group makes the same calls of that group in the same
 //   order. Calls of different groups may be ordered differently only where no cycle of waiting arises (D8).
-// - Counts are in elements, bytes in messages. Buffers are aligned for their dtype. A count of zero is legal, and then
+// - Counts are in elements, bytes in messages. Buffers are aligned for their dtype. A count of zero is legal, and
+// then
 //   so is a null pointer. Buffers of one call do not overlap, but where a call says so.
-// - Reductions combine member 0, then 1, then 2, ... element by element in the dtype itself, and every member receives
+// - Reductions combine member 0, then 1, then 2, ... element by element in the dtype itself, and every member
+// receives
 //   the same bits, whatever the number of threads or cores.
 // - A maximum is NaN where any member's element is: a NaN must not vanish on its way to where it is looked for.
 // - If members of one call disagree (kind, count, dtype, reduction, root), every one of them throws `error`, which
 //   names the group, the ranks and both calls. The contents of the buffers are then unspecified.
-// - After `abort` every blocked and every later call of any rank throws `aborted`, which names who failed first. A call
+// - After `abort` every blocked and every later call of any rank throws `aborted`, which names who failed first. A
+// call
 //   throws only when no other rank touches its buffers any more, so unwinding may free them.
 // - A step allocates nothing: state per group and rank is made with the communicator.
 #pragma once
@@ -29,6 +32,7 @@
 
 #include <partita/core/dtype.hpp>
 #include <partita/core/error.hpp>
+#include <partita/model/op_info.hpp>  // reduction
 
 namespace partita {
 
@@ -36,8 +40,6 @@ namespace partita {
 struct aborted : error {
   using error::error;
 };
-
-enum class reduction : std::uint8_t { sum, max };
 
 constexpr std::string_view name_of(reduction how) { return how == reduction::sum ? "sum" : "max"; }
 
@@ -82,44 +84,45 @@ struct traffic_counts {
     return sum;
   }
   // The traffic between two readings: later - earlier.
-  friend constexpr traffic_counts operator-(traffic_counts later, const traffic_counts& earlier) {
+  friend constexpr traffic_counts operator-(traffic_counts later, traffic_counts const& earlier) {
     for (std::size_t kind = 0; kind < communication_kinds; ++kind) {
       later.bytes[kind] -= earlier.bytes[kind];
       later.calls[kind] -= earlier.calls[kind];
     }
     return later;
   }
-  friend constexpr bool operator==(const traffic_counts&, const traffic_counts&) = default;
+  friend constexpr bool operator==(traffic_counts const&, traffic_counts const&) = default;
 };
 
 // all_reduce      buffer[count], in place.
-// all_gather      mine[counts[me]] -> all[sum of counts], pieces in member order; `mine` may be the own piece of `all`.
-// reduce_scatter  all[sum of counts] -> mine[counts[me]]; `mine` may be the own piece of `all`.
-// all_to_all      send: send_counts[m] elements for member m, one after the other; receive likewise.
+// all_gather      mine[counts[me]] -> all[sum of counts], pieces in member order; `mine` may be the own piece of
+// `all`. reduce_scatter  all[sum of counts] -> mine[counts[me]]; `mine` may be the own piece of `all`. all_to_all
+// send: send_counts[m] elements for member m, one after the other; receive likewise.
 //                 send_counts[b] of member a equals receive_counts[a] of member b.
 // broadcast       buffer[count] of member `root` -> every buffer.
-// exchange        all messages progress together, so two ranks that both "send first" do not block each other; returns
+// exchange        all messages progress together, so two ranks that both "send first" do not block each other;
+// returns
 //                 when every send has been taken and every receive has arrived.
 // barrier         returns when every member has called it.
 // abort           from any thread, at any time; the first call counts, later ones do nothing.
 template <class C>
-concept communicator =
-    requires(C& c, const C& reader, std::size_t group, void* buffer, const void* input, std::size_t count,
-             std::span<const std::size_t> counts, dtype type, reduction how, int root, std::span<const message> messages,
-             std::string reason, std::exception_ptr failure) {
-      { reader.rank() } -> std::same_as<int>;
-      { reader.size() } -> std::same_as<int>;
-      { reader.members(group) } -> std::same_as<std::span<const int>>;
-      { reader.traffic() } -> std::same_as<traffic_counts>;
-      c.all_reduce(group, buffer, count, type, how);
-      c.all_gather(group, input, buffer, counts, type);
-      c.reduce_scatter(group, input, buffer, counts, type, how);
-      c.all_to_all(group, input, counts, buffer, counts, type);
-      c.broadcast(group, buffer, count, type, root);
-      c.exchange(messages, messages);
-      c.barrier(group);
-      c.abort(reason);
-      c.abort(failure);
-    };
+concept communicator = requires(C& c, const C& reader, std::size_t group, void* buffer, void const* input,
+                                std::size_t count, std::span<const std::size_t> counts, dtype type, reduction how,
+                                int root, std::span<const message> messages, std::string reason,
+                                std::exception_ptr failure) {
+  { reader.rank() } -> std::same_as<int>;
+  { reader.size() } -> std::same_as<int>;
+  { reader.members(group) } -> std::same_as<std::span<int const>>;
+  { reader.traffic() } -> std::same_as<traffic_counts>;
+  c.all_reduce(group, buffer, count, type, how);
+  c.all_gather(group, input, buffer, counts, type);
+  c.reduce_scatter(group, input, buffer, counts, type, how);
+  c.all_to_all(group, input, counts, buffer, counts, type);
+  c.broadcast(group, buffer, count, type, root);
+  c.exchange(messages, messages);
+  c.barrier(group);
+  c.abort(reason);
+  c.abort(failure);
+};
 
 }  // namespace partita

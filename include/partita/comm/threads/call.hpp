@@ -17,30 +17,30 @@
 #include <partita/comm/threads/reduce.hpp>
 #include <partita/comm/threads/wait.hpp>
 
-namespace partita::detail {
+namespace partita::detail::comm {
 
 struct call {
   communication kind = communication::barrier;
   dtype type = dtype::f32;
   reduction how = reduction::sum;
   int root = 0;
-  std::size_t count = 0;                        // all_reduce, broadcast
-  const void* from = nullptr;                   // what is read; all_reduce, broadcast: the same as `to`
+  std::size_t count = 0;       // all_reduce, broadcast
+  void const* from = nullptr;  // what is read; all_reduce, broadcast: the same as `to`
   void* to = nullptr;
-  std::span<const std::size_t> counts{};        // per member; all_to_all: what is sent
-  std::span<const std::size_t> receives{};      // all_to_all only
+  std::span<const std::size_t> counts{};    // per member; all_to_all: what is sent
+  std::span<const std::size_t> receives{};  // all_to_all only
 };
 
 // A member's place at a rendezvous.
 struct alignas(cache_line) member {
-  call made;                 // of the call in progress; lives while all members are inside it
-  std::size_t blocks = 0;    // in this member's share of the work
-  std::uint64_t turns = 0;   // calls made so far; only its own thread uses it
+  call made;                // of the call in progress; lives while all members are inside it
+  std::size_t blocks = 0;   // in this member's share of the work
+  std::uint64_t turns = 0;  // calls made so far; only its own thread uses it
   alignas(cache_line) std::atomic<std::size_t> next_block{0};
 };
 
-// Long enough that taking a block costs nothing beside doing it, short enough that a source stays in cache while it is
-// copied to several destinations and that the last block delays nobody. Bytes.
+// Long enough that taking a block costs nothing beside doing it, short enough that a source stays in cache while it
+// is copied to several destinations and that the last block delays nobody. Bytes.
 inline constexpr std::size_t block_bytes = 32 * 1024;
 
 inline std::size_t sum(std::span<const std::size_t> counts) {
@@ -53,9 +53,10 @@ struct element_range {
   std::size_t begin = 0, end = 0;
 };
 
-// The elements whose blocks `index` starts with, so that threads share the work evenly without taking from each other.
+// The elements whose blocks `index` starts with, so that threads share the work evenly without taking from each
+// other.
 inline element_range share_of(std::span<const member> members, std::size_t index) {
-  const call& own = members[index].made;
+  call const& own = members[index].made;
   switch (own.kind) {
     case communication::all_reduce:
     case communication::broadcast: {
@@ -76,20 +77,21 @@ inline std::size_t blocks_of(std::span<const member> members, std::size_t index)
   return (bytes + block_bytes - 1) / block_bytes;
 }
 
-inline void copy(void* to, const void* from, std::size_t bytes) {
+inline void copy(void* to, void const* from, std::size_t bytes) {
   if (bytes != 0 && to != from) std::memcpy(to, from, bytes);
 }
 
 // Does block `block` of the share of `index`.
 inline void run_block(std::span<const member> members, std::size_t index, std::size_t block) {
-  const call& own = members[index].made;
+  call const& own = members[index].made;
   const std::size_t width = size_of(own.type), step = block_bytes / width;
   element_range part = share_of(members, index);
   part.begin += block * step;
   part.end = std::min(part.end, part.begin + step);
   const std::size_t bytes = (part.end - part.begin) * width;
   auto at = [&](auto* base, std::size_t element) {
-    using byte = std::conditional_t<std::is_const_v<std::remove_pointer_t<decltype(base)>>, const std::byte, std::byte>;
+    using byte =
+        std::conditional_t<std::is_const_v<std::remove_pointer_t<decltype(base)>>, const std::byte, std::byte>;
     return static_cast<byte*>(base) + element * width;
   };
   switch (own.kind) {
@@ -100,20 +102,20 @@ inline void run_block(std::span<const member> members, std::size_t index, std::s
     }
     case communication::reduce_scatter: {
       const std::size_t offset = sum(own.counts.first(index));
-      auto source = [&](std::size_t m) -> const void* { return at(members[m].made.from, offset); };
+      auto source = [&](std::size_t m) -> void const* { return at(members[m].made.from, offset); };
       auto target = [&](std::size_t) { return own.to; };
       reduce_range(own.type, own.how, members.size(), source, 1, target, part.begin, part.end);
       break;
     }
     case communication::all_gather: {
       const std::size_t offset = sum(own.counts.first(index));
-      for (const member& destination : members)
+      for (member const& destination : members)
         copy(at(destination.made.to, offset + part.begin), at(own.from, part.begin), bytes);
       break;
     }
     case communication::broadcast: {
-      const void* source = at(members[static_cast<std::size_t>(own.root)].made.from, part.begin);
-      for (const member& destination : members) copy(at(destination.made.to, part.begin), source, bytes);
+      void const* source = at(members[static_cast<std::size_t>(own.root)].made.from, part.begin);
+      for (member const& destination : members) copy(at(destination.made.to, part.begin), source, bytes);
       break;
     }
     case communication::all_to_all: {  // the range of the receive buffer, which pieces of several senders fill
@@ -136,7 +138,7 @@ inline std::string words(std::span<const std::size_t> counts) {
   return text + "}";
 }
 
-inline std::string words(const call& made) {
+inline std::string words(call const& made) {
   std::string text{name_of(made.kind)};
   const std::string type{name_of(made.type)};
   switch (made.kind) {
@@ -158,7 +160,7 @@ inline bool same_counts(std::span<const std::size_t> a, std::span<const std::siz
 }
 
 // Whether two members ask the same, as far as one member's call tells.
-inline bool agree(const call& a, const call& b) {
+inline bool agree(call const& a, call const& b) {
   if (a.kind != b.kind) return false;
   if (a.kind == communication::barrier) return true;
   if (a.type != b.type || a.how != b.how || a.root != b.root || a.count != b.count) return false;
@@ -166,17 +168,17 @@ inline bool agree(const call& a, const call& b) {
 }
 
 // What is wrong with the calls of the members, whose ranks are `ranks`; empty when nothing is.
-inline std::string fault_of(std::span<const member> members, std::span<const int> ranks) {
-  const call& first = members[0].made;
+inline std::string fault_of(std::span<const member> members, std::span<int const> ranks) {
+  call const& first = members[0].made;
   auto rank = [&](std::size_t m) { return "rank " + std::to_string(ranks[m]); };
   for (std::size_t m = 1; m < members.size(); ++m)
     if (!agree(first, members[m].made))
       return rank(0) + " calls " + words(first) + ", but " + rank(m) + " calls " + words(members[m].made) +
              "; every member must make the same calls in the same order";
-  const bool pieces = first.kind == communication::all_gather || first.kind == communication::reduce_scatter ||
+  bool const pieces = first.kind == communication::all_gather || first.kind == communication::reduce_scatter ||
                       first.kind == communication::all_to_all;
   for (std::size_t m = 0; pieces && m < members.size(); ++m) {
-    const call& made = members[m].made;
+    call const& made = members[m].made;
     if (made.counts.size() != members.size() ||
         (made.kind == communication::all_to_all && made.receives.size() != members.size()))
       return rank(m) + " calls " + words(made) + ", but the group has " + std::to_string(members.size()) + " members";
@@ -197,4 +199,4 @@ inline std::string fault_of(std::span<const member> members, std::span<const int
   return {};
 }
 
-}  // namespace partita::detail
+}  // namespace partita::detail::comm

@@ -1,9 +1,9 @@
 // Grouped point-to-point transfers between threads.
 //
 // Every ordered pair of ranks has a channel, where sends and receives wait for each other. Whoever comes second takes
-// the other side out of the channel; from then on exactly one thread does the transfer and reports it to both. A small
-// one is done by who came second, one hand-over in all. A large one is done by the receiver, so that in a ring every
-// rank copies its own share instead of the last one copying everything.
+// the other side out of the channel; from then on exactly one thread does the transfer and reports it to both. A
+// small one is done by who came second, one hand-over in all. A large one is done by the receiver, so that in a ring
+// every rank copies its own share instead of the last one copying everything.
 #pragma once
 #include <atomic>
 #include <cstddef>
@@ -17,14 +17,14 @@
 #include <partita/comm/threads/call.hpp>
 #include <partita/comm/threads/wait.hpp>
 
-namespace partita::detail {
+namespace partita::detail::comm {
 
 enum class side : std::uint8_t { send, receive };
 
 // The part of a rank that others reach: who does the last of its transfers wakes it.
 struct alignas(cache_line) mailbox {
-  std::atomic<std::uint32_t> event{0};      // changes whenever there is something to look at
-  std::atomic<std::size_t> pending{0};      // own messages of the exchange in progress that are not done
+  std::atomic<std::uint32_t> event{0};  // changes whenever there is something to look at
+  std::atomic<std::size_t> pending{0};  // own messages of the exchange in progress that are not done
 
   void wake() noexcept {
     event.fetch_add(1, std::memory_order_seq_cst);
@@ -41,13 +41,13 @@ struct parcel {
   message what;
   side direction = side::send;
   mailbox* owner = nullptr;
-  parcel* next = nullptr;                     // in the channel; guarded by its mutex
-  std::size_t other_bytes = 0;                // what the other side gave; differs from what.bytes on a mismatch
-  std::atomic<parcel*> to_copy{nullptr};      // a large receive: the send that it has met
+  parcel* next = nullptr;                 // in the channel; guarded by its mutex
+  std::size_t other_bytes = 0;            // what the other side gave; differs from what.bytes on a mismatch
+  std::atomic<parcel*> to_copy{nullptr};  // a large receive: the send that it has met
 };
 
 class channel {
- public:
+public:
   // The first parcel of the other side with the same tag, taken out; or null, and then `mine` waits here.
   parcel* meet(parcel& mine) {
     const std::scoped_lock lock(mutex_);
@@ -70,7 +70,7 @@ class channel {
     return false;
   }
 
- private:
+private:
   struct queue {  // first in, first out
     parcel* head = nullptr;
     parcel** tail = &head;
@@ -93,7 +93,7 @@ class channel {
 
 // One rank's exchanges.
 class exchanger {
- public:
+public:
   mailbox& box() { return box_; }
   void reserve(std::size_t messages) {
     if (messages <= capacity_) return;
@@ -105,13 +105,12 @@ class exchanger {
 
   // `channel_of(source, destination)` gives the channel of a pair. Throws error where the bytes of a message differ
   // between its two sides, once everything else has been transferred.
-  template <class ChannelOf>
-  outcome run(int me, std::span<const message> sends, std::span<const message> receives, ChannelOf channel_of,
-              waiting& patience, const std::atomic<bool>& aborted) {
+  template <class ChannelOf> outcome run(int me, std::span<const message> sends, std::span<const message> receives,
+                                         ChannelOf channel_of, waiting& patience, std::atomic<bool> const& aborted) {
     const std::size_t count = sends.size() + receives.size();
     if (count == 0) return outcome::done;
     reserve(count);
-    auto channel_at = [&](const parcel& each) -> channel& {
+    auto channel_at = [&](parcel const& each) -> channel& {
       return each.direction == side::send ? channel_of(me, each.what.peer) : channel_of(each.what.peer, me);
     };
     for (std::size_t i = 0; i < count; ++i) {
@@ -126,10 +125,8 @@ class exchanger {
     for (std::size_t i = 0; i < count; ++i) {
       parcel& mine = parcels_[i];
       if (parcel* other = channel_at(mine).meet(mine)) {
-        if (mine.direction == side::send)
-          start(mine, *other, false);
-        else
-          start(*other, mine, true);
+        if (mine.direction == side::send) start(mine, *other, false);
+        else start(*other, mine, true);
       }
     }
 
@@ -138,7 +135,8 @@ class exchanger {
     for (;;) {
       const std::uint32_t seen = box_.event.load(std::memory_order_seq_cst);
       for (std::size_t i = 0; i < receives.size(); ++i)
-        if (parcel* send = parcels_[i].to_copy.exchange(nullptr, std::memory_order_acquire)) transfer(*send, parcels_[i]);
+        if (parcel* send = parcels_[i].to_copy.exchange(nullptr, std::memory_order_acquire))
+          transfer(*send, parcels_[i]);
       if (box_.pending.load(std::memory_order_acquire) == 0) break;
       if (!withdrawn && aborted.load(std::memory_order_seq_cst)) {
         withdrawn = true;
@@ -157,7 +155,7 @@ class exchanger {
     return outcome::done;
   }
 
- private:
+private:
   // Up to this many bytes, who comes second copies at once.
   static constexpr std::size_t at_once_bytes = 64 * 1024;
 
@@ -180,8 +178,8 @@ class exchanger {
     receiver->finish_one();
   }
 
-  static std::string fault_of(int me, const parcel& mine) {
-    const bool sends = mine.direction == side::send;
+  static std::string fault_of(int me, parcel const& mine) {
+    bool const sends = mine.direction == side::send;
     const std::string source = std::to_string(sends ? me : mine.what.peer);
     const std::string destination = std::to_string(sends ? mine.what.peer : me);
     return "exchange from rank " + source + " to rank " + destination + " with tag " + std::to_string(mine.what.tag) +
@@ -195,4 +193,4 @@ class exchanger {
   std::size_t capacity_ = 0;
 };
 
-}  // namespace partita::detail
+}  // namespace partita::detail::comm

@@ -9,22 +9,19 @@
 #include <partita/comm/communicator.hpp>
 #include <partita/core/dtype.hpp>
 
-namespace partita::detail {
+namespace partita::detail::comm {
 
 struct sum_of {
   template <class T> T operator()(T left, T right) const {
     if constexpr (std::is_integral_v<T>)  // wraps instead of being undefined
       return static_cast<T>(static_cast<std::make_unsigned_t<T>>(left) + static_cast<std::make_unsigned_t<T>>(right));
-    else
-      return left + right;
+    else return left + right;
   }
 };
 struct max_of {
   template <class T> T operator()(T left, T right) const {
-    if constexpr (std::is_integral_v<T>)
-      return left < right ? right : left;
-    else
-      return (left < right) | (right != right) ? right : left;  // NaN on either side stays
+    if constexpr (std::is_integral_v<T>) return left < right ? right : left;
+    else return (left < right) | (right != right) ? right : left;  // NaN on either side stays
   }
 };
 
@@ -77,16 +74,14 @@ void reduce_range(std::size_t inputs, Source source, std::size_t outputs, Target
 constexpr bool reducible(dtype type) { return type == dtype::f32 || type == dtype::f64 || type == dtype::i32; }
 
 // As reduce_range, over buffers of type `type`, which is reducible; source(m) and target(m) give const void*, void*.
-template <class Source, class Target>
-void reduce_range(dtype type, reduction how, std::size_t inputs, Source source, std::size_t outputs, Target target,
-                  std::size_t begin, std::size_t end) {
+template <class Source, class Target> void reduce_range(dtype type, reduction how, std::size_t inputs, Source source,
+                                                        std::size_t outputs, Target target, std::size_t begin,
+                                                        std::size_t end) {
   auto in_type = [&]<class T>(std::type_identity<T>) {
     auto from = [&](std::size_t member) { return static_cast<const T*>(source(member)); };
     auto to = [&](std::size_t member) { return static_cast<T*>(target(member)); };
-    if (how == reduction::sum)
-      reduce_range<T>(inputs, from, outputs, to, begin, end, sum_of{});
-    else
-      reduce_range<T>(inputs, from, outputs, to, begin, end, max_of{});
+    if (how == reduction::sum) reduce_range<T>(inputs, from, outputs, to, begin, end, sum_of{});
+    else reduce_range<T>(inputs, from, outputs, to, begin, end, max_of{});
   };
   switch (type) {
     case dtype::f64: in_type(std::type_identity<double>{}); break;
@@ -95,4 +90,4 @@ void reduce_range(dtype type, reduction how, std::size_t inputs, Source source, 
   }
 }
 
-}  // namespace partita::detail
+}  // namespace partita::detail::comm

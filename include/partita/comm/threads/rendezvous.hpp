@@ -22,29 +22,30 @@
 #include <partita/comm/threads/call.hpp>
 #include <partita/comm/threads/wait.hpp>
 
-namespace partita::detail {
+namespace partita::detail::comm {
 
 class rendezvous {
- public:
+public:
   rendezvous(std::size_t index, std::vector<int> ranks)
       : index_(index), ranks_(std::move(ranks)), members_(std::make_unique<member[]>(ranks_.size())) {}
 
-  std::span<const int> ranks() const { return ranks_; }
+  std::span<int const> ranks() const { return ranks_; }
 
   enum class outcome { done, aborted };
 
   // Takes part in the next call of the group as member `me`. Throws error where the members disagree.
-  outcome meet(std::size_t me, const call& made, waiting& patience, const std::atomic<bool>& aborted) {
+  outcome meet(std::size_t me, call const& made, waiting& patience, std::atomic<bool> const& aborted) {
     member& own = members_[me];
     own.made = made;
     const std::uint64_t turn = own.turns++;
     const std::uint64_t everybody = (turn + 1) * ranks_.size();
     const std::uint32_t opened = (2 * turn + 1) & ~alarm, closed = (2 * turn + 2) & ~alarm;
 
-    std::uint64_t before = arrivals_.load(std::memory_order_relaxed);
+    std::uint64_t before = arrivals_.load(std::memory_order_acquire);
     do {
       if (before & poison) return outcome::aborted;
-    } while (!arrivals_.compare_exchange_weak(before, before + 1, std::memory_order_acq_rel, std::memory_order_relaxed));
+    } while (
+        !arrivals_.compare_exchange_weak(before, before + 1, std::memory_order_acq_rel, std::memory_order_acquire));
 
     bool helped = false, bound = false;
     if (before + 1 == everybody) {
@@ -82,7 +83,7 @@ class rendezvous {
     state_.notify_all();
   }
 
- private:
+private:
   static constexpr std::uint64_t poison = std::uint64_t{1} << 63;
   static constexpr std::uint32_t alarm = std::uint32_t{1} << 31;
 
@@ -91,8 +92,8 @@ class rendezvous {
 
   std::span<member> members() { return {members_.get(), ranks_.size()}; }
 
-  // With all members inside: compares the calls and prepares the blocks. False when nothing is left to do. An exception
-  // would leave the others waiting; only memory for the words of a mistake can run out.
+  // With all members inside: compares the calls and prepares the blocks. False when nothing is left to do. An
+  // exception would leave the others waiting; only memory for the words of a mistake can run out.
   bool begin(std::uint64_t turn) noexcept {
     if (std::string fault = fault_of(members(), ranks_); !fault.empty()) {
       fault_ = "group " + std::to_string(index_) + " of ranks " + names() + ": " + fault;
@@ -145,11 +146,11 @@ class rendezvous {
   const std::size_t index_;
   const std::vector<int> ranks_;
   const std::unique_ptr<member[]> members_;
-  std::string fault_;                              // written before `closed` is published, read after
+  std::string fault_;  // written before `closed` is published, read after
   std::uint64_t failed_turn_ = ~std::uint64_t{0};
-  alignas(cache_line) std::atomic<std::uint64_t> arrivals_{0};   // of all calls so far
-  alignas(cache_line) std::atomic<std::uint32_t> state_{0};      // 2 turn + 1: opened, 2 turn + 2: closed
-  alignas(cache_line) std::atomic<std::size_t> unfinished_{0};   // blocks of the open call
+  alignas(cache_line) std::atomic<std::uint64_t> arrivals_{0};  // of all calls so far
+  alignas(cache_line) std::atomic<std::uint32_t> state_{0};     // 2 turn + 1: opened, 2 turn + 2: closed
+  alignas(cache_line) std::atomic<std::size_t> unfinished_{0};  // blocks of the open call
 };
 
-}  // namespace partita::detail
+}  // namespace partita::detail::comm

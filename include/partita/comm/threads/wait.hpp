@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <thread>
 
-namespace partita::detail {
+namespace partita::detail::comm {
 
 inline constexpr std::size_t cache_line = 64;  // bytes; keeps what different ranks write apart
 
@@ -21,14 +21,14 @@ inline void relax() noexcept {
 // Belongs to one rank. The spin adapts: it doubles when it was long enough and halves when it was not, since a rank
 // that waits for computation gains nothing from spinning and takes the core from somebody who computes.
 class waiting {
- public:
+public:
   // `threads`: how many threads want a core at the same time; with more threads than cores nobody spins.
   explicit waiting(unsigned threads = 1) : most_(threads <= std::thread::hardware_concurrency() ? longest_spin : 0) {
     now_ = most_;
   }
 
   // Returns when `word` no longer holds `seen`; may return earlier.
-  void wait(const std::atomic<std::uint32_t>& word, std::uint32_t seen) noexcept {
+  void wait(std::atomic<std::uint32_t> const& word, std::uint32_t seen) noexcept {
     for (std::uint32_t turn = 0; turn < now_; ++turn) {
       if (word.load(std::memory_order_acquire) != seen) {
         now_ = std::min(most_, now_ * 2);
@@ -40,9 +40,9 @@ class waiting {
     word.wait(seen, std::memory_order_acquire);
   }
 
- private:
+private:
   static constexpr std::uint32_t longest_spin = 512, shortest_spin = 16;  // pauses
   std::uint32_t most_ = 0, now_ = 0;
 };
 
-}  // namespace partita::detail
+}  // namespace partita::detail::comm

@@ -29,36 +29,37 @@
 namespace partita {
 
 struct thread_world_options {
-  unsigned threads = 0;         // that want a core at a time, compute lanes included; 0: as many as ranks
-  std::size_t messages = 64;    // of one exchange that need no allocation
+  unsigned threads = 0;       // that want a core at a time, compute lanes included; 0: as many as ranks
+  std::size_t messages = 64;  // of one exchange that need no allocation
 };
 
 class thread_communicator;
 
 class thread_world {
- public:
+public:
   // `groups[g]` lists the ranks of group g, ascending. Throws error where it does not.
-  thread_world(int ranks, const std::vector<std::vector<int>>& groups, thread_world_options options = {})
+  thread_world(int ranks, std::vector<std::vector<int>> const& groups, thread_world_options options = {})
       : size_(ranks) {
     if (ranks < 1) throw error("a world has at least one rank, not " + std::to_string(ranks));
-    const auto count = static_cast<std::size_t>(ranks);
+    auto const count = static_cast<std::size_t>(ranks);
     for (std::size_t group = 0; group < groups.size(); ++group) {
       check(group, groups[group]);
       groups_.emplace_back(group, groups[group]);
     }
     ranks_ = std::make_unique<rank_state[]>(count);
-    channels_ = std::make_unique<detail::channel[]>(count * count);
+    channels_ = std::make_unique<detail::comm::channel[]>(count * count);
     for (std::size_t rank = 0; rank < count; ++rank) {
-      ranks_[rank].patience = detail::waiting(options.threads == 0 ? static_cast<unsigned>(ranks) : options.threads);
+      ranks_[rank].patience =
+          detail::comm::waiting(options.threads == 0 ? static_cast<unsigned>(ranks) : options.threads);
       ranks_[rank].exchanges.reserve(options.messages);
     }
   }
-  thread_world(const thread_world&) = delete;
-  thread_world& operator=(const thread_world&) = delete;
+  thread_world(thread_world const&) = delete;
+  thread_world& operator=(thread_world const&) = delete;
 
   int size() const { return size_; }
   std::size_t groups() const { return groups_.size(); }
-  std::span<const int> members(std::size_t group) const {
+  std::span<int const> members(std::size_t group) const {
     if (group >= groups_.size())
       throw error("group " + std::to_string(group) + " does not exist; there are " + std::to_string(groups_.size()));
     return groups_[group].ranks();
@@ -72,7 +73,7 @@ class thread_world {
   bool is_aborted() const { return aborted_.load(std::memory_order_acquire); }
 
   traffic_counts traffic(int rank) const {
-    const rank_state& state = ranks_[index_of(rank)];
+    rank_state const& state = ranks_[index_of(rank)];
     traffic_counts counts;
     for (std::size_t kind = 0; kind < communication_kinds; ++kind) {
       counts.bytes[kind] = state.bytes[kind].load(std::memory_order_relaxed);
@@ -81,16 +82,16 @@ class thread_world {
     return counts;
   }
 
- private:
+private:
   friend class thread_communicator;
 
-  struct alignas(detail::cache_line) rank_state {
-    detail::exchanger exchanges;
-    detail::waiting patience;
+  struct alignas(detail::comm::cache_line) rank_state {
+    detail::comm::exchanger exchanges;
+    detail::comm::waiting patience;
     std::array<std::atomic<std::uint64_t>, communication_kinds> bytes{}, calls{};
   };
 
-  void check(std::size_t group, std::span<const int> ranks) const {
+  void check(std::size_t group, std::span<int const> ranks) const {
     const std::string name = "group " + std::to_string(group);
     if (ranks.empty()) throw error(name + " has no ranks");
     for (std::size_t m = 0; m < ranks.size(); ++m) {
@@ -108,13 +109,11 @@ class thread_world {
     return static_cast<std::size_t>(rank);
   }
 
-  static std::string reason_of(const std::exception_ptr& failure) {
+  static std::string reason_of(std::exception_ptr const& failure) {
     if (!failure) return "no reason given";
     try {
       std::rethrow_exception(failure);
-    } catch (const std::exception& known) {
-      return known.what();
-    } catch (...) {
+    } catch (std::exception const& known) { return known.what(); } catch (...) {
       return "an exception that is no std::exception";
     }
   }
@@ -128,78 +127,86 @@ class thread_world {
       abort_message_ += ": " + reason;
       aborted_.store(true, std::memory_order_seq_cst);
     }
-    for (detail::rendezvous& group : groups_) group.wake();
+    for (detail::comm::rendezvous& group : groups_) group.wake();
     for (int rank = 0; rank < size_; ++rank) ranks_[static_cast<std::size_t>(rank)].exchanges.box().wake();
   }
 
   [[noreturn]] void throw_aborted() const { throw aborted(abort_message_); }
 
   int size_;
-  std::deque<detail::rendezvous> groups_;
+  std::deque<detail::comm::rendezvous> groups_;
   std::unique_ptr<rank_state[]> ranks_;
-  std::unique_ptr<detail::channel[]> channels_;    // source * size + destination
+  std::unique_ptr<detail::comm::channel[]> channels_;  // source * size + destination
   std::mutex abort_mutex_;
-  std::string abort_message_;                      // written once, before aborted_ is set
+  std::string abort_message_;  // written once, before aborted_ is set
   std::atomic<bool> aborted_{false};
 };
 
 // A rank's side of a thread_world. See comm/communicator.hpp for what the calls mean.
 class thread_communicator {
- public:
-  thread_communicator(thread_world& world, int rank) : world_(&world), rank_(rank), state_(&world.ranks_[world.index_of(rank)]) {}
+public:
+  thread_communicator(thread_world& world, int rank)
+      : world_(&world), rank_(rank), state_(&world.ranks_[world.index_of(rank)]) {}
 
   int rank() const { return rank_; }
   int size() const { return world_->size(); }
-  std::span<const int> members(std::size_t group) const { return world_->members(group); }
+  std::span<int const> members(std::size_t group) const { return world_->members(group); }
   traffic_counts traffic() const { return world_->traffic(rank_); }
 
   void all_reduce(std::size_t group, void* buffer, std::size_t count, dtype type, reduction how) {
-    const place own = meet(group, {.kind = communication::all_reduce, .type = type, .how = how, .count = count,
-                                   .from = buffer, .to = buffer});
+    const place own = meet(
+        group,
+        {.kind = communication::all_reduce, .type = type, .how = how, .count = count, .from = buffer, .to = buffer});
     record(communication::all_reduce, 2 * (own.members - 1) * count * size_of(type) / own.members);
   }
 
-  void all_gather(std::size_t group, const void* mine, void* all, std::span<const std::size_t> counts, dtype type) {
+  void all_gather(std::size_t group, void const* mine, void* all, std::span<const std::size_t> counts, dtype type) {
     const place own =
         meet(group, {.kind = communication::all_gather, .type = type, .from = mine, .to = all, .counts = counts});
     record(communication::all_gather, (own.members - 1) * counts[own.index] * size_of(type));
   }
 
-  void reduce_scatter(std::size_t group, const void* all, void* mine, std::span<const std::size_t> counts, dtype type,
+  void reduce_scatter(std::size_t group, void const* all, void* mine, std::span<const std::size_t> counts, dtype type,
                       reduction how) {
-    const place own = meet(group, {.kind = communication::reduce_scatter, .type = type, .how = how, .from = all,
-                                   .to = mine, .counts = counts});
-    record(communication::reduce_scatter, (detail::sum(counts) - counts[own.index]) * size_of(type));
+    const place own = meet(
+        group,
+        {.kind = communication::reduce_scatter, .type = type, .how = how, .from = all, .to = mine, .counts = counts});
+    record(communication::reduce_scatter, (detail::comm::sum(counts) - counts[own.index]) * size_of(type));
   }
 
-  void all_to_all(std::size_t group, const void* send, std::span<const std::size_t> send_counts, void* receive,
+  void all_to_all(std::size_t group, void const* send, std::span<const std::size_t> send_counts, void* receive,
                   std::span<const std::size_t> receive_counts, dtype type) {
-    const place own = meet(group, {.kind = communication::all_to_all, .type = type, .from = send, .to = receive,
-                                   .counts = send_counts, .receives = receive_counts});
-    record(communication::all_to_all, (detail::sum(send_counts) - send_counts[own.index]) * size_of(type));
+    const place own = meet(group, {.kind = communication::all_to_all,
+                                   .type = type,
+                                   .from = send,
+                                   .to = receive,
+                                   .counts = send_counts,
+                                   .receives = receive_counts});
+    record(communication::all_to_all, (detail::comm::sum(send_counts) - send_counts[own.index]) * size_of(type));
   }
 
   void broadcast(std::size_t group, void* buffer, std::size_t count, dtype type, int root) {
-    const place own = meet(group, {.kind = communication::broadcast, .type = type, .root = root, .count = count,
-                                   .from = buffer, .to = buffer});
-    const bool last_of_chain = (own.index + 1) % own.members == static_cast<std::size_t>(root);
+    const place own = meet(
+        group,
+        {.kind = communication::broadcast, .type = type, .root = root, .count = count, .from = buffer, .to = buffer});
+    bool const last_of_chain = (own.index + 1) % own.members == static_cast<std::size_t>(root);
     record(communication::broadcast, last_of_chain ? 0 : count * size_of(type));
   }
 
   void exchange(std::span<const message> sends, std::span<const message> receives) {
     if (world_->is_aborted()) world_->throw_aborted();
     std::size_t bytes = 0;
-    for (const message& each : sends) {
+    for (message const& each : sends) {
       world_->index_of(each.peer);
       if (each.peer != rank_) bytes += each.bytes;
     }
-    for (const message& each : receives) world_->index_of(each.peer);
-    auto channel_of = [&](int source, int destination) -> detail::channel& {
+    for (message const& each : receives) world_->index_of(each.peer);
+    auto channel_of = [&](int source, int destination) -> detail::comm::channel& {
       return world_->channels_[static_cast<std::size_t>(source) * static_cast<std::size_t>(world_->size_) +
                                static_cast<std::size_t>(destination)];
     };
     if (state_->exchanges.run(rank_, sends, receives, channel_of, state_->patience, world_->aborted_) ==
-        detail::exchanger::outcome::aborted)
+        detail::comm::exchanger::outcome::aborted)
       world_->throw_aborted();
     record(communication::exchange, bytes);
   }
@@ -212,23 +219,23 @@ class thread_communicator {
   void abort(std::string reason) { world_->stop(failed(), std::move(reason)); }
   void abort(std::exception_ptr failure) { world_->stop(failed(), thread_world::reason_of(failure)); }
 
- private:
+private:
   struct place {
     std::size_t index, members;
   };
 
   std::string failed() const { return "rank " + std::to_string(rank_) + " failed first"; }
 
-  place meet(std::size_t group, const detail::call& made) {
+  place meet(std::size_t group, detail::comm::call const& made) {
     if (world_->is_aborted()) world_->throw_aborted();
-    const std::span<const int> ranks = world_->members(group);
-    const auto found = std::lower_bound(ranks.begin(), ranks.end(), rank_);
+    const std::span<int const> ranks = world_->members(group);
+    auto const found = std::lower_bound(ranks.begin(), ranks.end(), rank_);
     if (found == ranks.end() || *found != rank_)
-      throw error("rank " + std::to_string(rank_) + " calls " + detail::words(made) + " of group " +
+      throw error("rank " + std::to_string(rank_) + " calls " + detail::comm::words(made) + " of group " +
                   std::to_string(group) + ", of which it is no member");
-    const auto index = static_cast<std::size_t>(found - ranks.begin());
+    auto const index = static_cast<std::size_t>(found - ranks.begin());
     if (world_->groups_[group].meet(index, made, state_->patience, world_->aborted_) ==
-        detail::rendezvous::outcome::aborted)
+        detail::comm::rendezvous::outcome::aborted)
       world_->throw_aborted();
     return {index, ranks.size()};
   }
