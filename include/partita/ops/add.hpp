@@ -6,6 +6,7 @@ namespace partita {
 
 struct add_op {
   static constexpr std::string_view name = "add", annotation = "..., ... -> ...";
+  static constexpr bool passes_partial = true;
   static constexpr auto gradient(auto dy, auto, auto, auto) { return std::tuple{dy, dy}; }
   template <class Call> static void kernel(Call& call) {
     auto const* a = call.template input<0>();

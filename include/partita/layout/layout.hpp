@@ -1,0 +1,136 @@
+// How a tensor lies on devices and in time (DESIGN D7): every mode of the grid, and every mode in time, splits an axis,
+// holds partial results, or (when it is not listed) replicates.
+#pragma once
+#include <partita/core/growing.hpp>
+#include <partita/model/op_info.hpp>
+
+namespace partita {
+
+inline constexpr int max_levels = 6, max_parts = 8;
+
+// A grid of devices: coordinates (c0, c1, ...) stand on device base + c0 strides[0] + c1 strides[1] + ...
+// Dimensions of extent 1 and fixed coordinates are folded into `base`.
+struct placement {
+  int base = 0, rank = 0;
+  int extents[max_levels]{}, strides[max_levels]{};
+  short modes[max_levels]{};  // what the plan calls the dimension
+  constexpr int size() const {
+    int n = 1;
+    for (int l = 0; l < rank; ++l) n *= extents[l];
+    return n;
+  }
+  constexpr int device(int const* coordinates) const {
+    int d = base;
+    for (int l = 0; l < rank; ++l) d += coordinates[l] * strides[l];
+    return d;
+  }
+  // The device of the i-th coordinate tuple, the last dimension fastest.
+  constexpr int device_at(int i) const {
+    int d = base;
+    for (int l = rank - 1; l >= 0; --l) {
+      d += i % extents[l] * strides[l];
+      i /= extents[l];
+    }
+    return d;
+  }
+  constexpr void coordinates_at(int i, int* c) const {
+    for (int l = rank - 1; l >= 0; --l) {
+      c[l] = i % extents[l];
+      i /= extents[l];
+    }
+  }
+  // The coordinates of a device, if it belongs to the grid.
+  constexpr bool coordinates_of(int device, int* c) const {
+    for (int i = 0, n = size(); i < n; ++i)
+      if (device_at(i) == device) {
+        coordinates_at(i, c);
+        return true;
+      }
+    return false;
+  }
+  constexpr bool same_shape(placement const& o) const {
+    if (rank != o.rank) return false;
+    for (int l = 0; l < rank; ++l)
+      if (extents[l] != o.extents[l]) return false;
+    return true;
+  }
+  constexpr bool operator==(placement const& o) const {
+    if (base != o.base || !same_shape(o)) return false;
+    for (int l = 0; l < rank; ++l)
+      if (strides[l] != o.strides[l]) return false;
+    return true;
+  }
+};
+
+// Part `i` of an extent cut into n pieces: the first e mod n pieces are one longer. Given sizes replace the rule.
+struct interval {
+  std::size_t begin = 0, size = 0;
+  constexpr bool operator==(interval const&) const = default;
+  constexpr std::size_t end() const { return begin + size; }
+};
+constexpr interval piece(std::size_t extent, int pieces, int i, int const* sizes = nullptr) {
+  if (sizes != nullptr) {
+    interval r;
+    for (int k = 0; k < i; ++k) r.begin += static_cast<std::size_t>(sizes[k]);
+    r.size = static_cast<std::size_t>(sizes[i]);
+    return r;
+  }
+  const std::size_t n = static_cast<std::size_t>(pieces), k = static_cast<std::size_t>(i), least = extent / n,
+                    longer = extent % n;
+  return {k * least + (k < longer ? k : longer), least + (k < longer ? 1 : 0)};
+}
+
+// One cut as a tensor, or an op, sees it.
+struct part {
+  short mode = -1;          // the plan's name for it
+  signed char axis = -1;    // of the tensor, or the letter of the op; -1: partial results
+  signed char level = -1;   // dimension of the placement; -1: in time
+  int pieces = 1;
+  int sizes = -1;           // given sizes: where they begin in the plan's list; -1: even
+  int unit = 1;             // a cut falls on multiples of this (a group's inner extent)
+  reduction reduce = reduction::sum;
+  constexpr bool partial() const { return axis < 0; }
+  constexpr bool in_time() const { return level < 0; }
+  constexpr bool operator==(part const& o) const {
+    return mode == o.mode && axis == o.axis && level == o.level && pieces == o.pieces && sizes == o.sizes &&
+           unit == o.unit;
+  }
+};
+
+struct layout {
+  placement where;
+  int count = 0;
+  part parts[max_parts]{};
+  constexpr void push(part const& p) {
+    if (count < max_parts) parts[count++] = p;
+  }
+};
+
+// A cut equals another when it takes its index from the same dimension, or in time from the same mode.
+constexpr bool same_cut(part const& a, part const& b) {
+  return a.axis == b.axis && a.level == b.level && (a.level >= 0 || a.mode == b.mode) && a.pieces == b.pieces &&
+         a.sizes == b.sizes && a.unit == b.unit;
+}
+
+// The k-th part on an axis (or, for axis -1, the k-th partial part), or -1.
+constexpr int part_on(layout const& l, int axis, int k) {
+  for (int p = 0; p < l.count; ++p)
+    if (l.parts[p].axis == axis && k-- == 0) return p;
+  return -1;
+}
+constexpr bool same_on_axis(layout const& a, layout const& b, int axis) {
+  for (int k = 0;; ++k) {
+    const int p = part_on(a, axis, k), q = part_on(b, axis, k);
+    if (p < 0 || q < 0) return p == q;
+    if (!same_cut(a.parts[p], b.parts[q])) return false;
+  }
+}
+// The same pieces on the same devices at the same indices, nothing partial.
+constexpr bool same_pieces(layout const& a, layout const& b, int rank) {
+  if (!(a.where == b.where)) return false;
+  for (int axis = 0; axis < rank; ++axis)
+    if (!same_on_axis(a, b, axis)) return false;
+  return part_on(a, -1, 0) < 0 && part_on(b, -1, 0) < 0;
+}
+
+}  // namespace partita

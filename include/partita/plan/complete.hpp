@@ -1,0 +1,242 @@
+// From a plan to the completed plan: one compute node per op, and between ops whatever brings each tensor from the
+// layout in which it is made to the layout in which it is read.
+#pragma once
+#include <partita/plan/resolve.hpp>
+
+namespace partita {
+namespace detail {
+
+struct completion {
+  graph_data const& g;
+  plan_base const& plan;
+  completed& out;
+  growing<int> next_value;  // values of one tensor are chained
+  growing<int> last_value;  // per tensor
+
+  constexpr void note(wrong what, int op, long have = 0, long allowed = 0) {
+    if (!out.first) out.first = plan.about(what, op, nullptr, have, allowed, 0);
+  }
+  constexpr int add_value(int tensor, int node, layout const& l) {
+    const int id = out.values.size;
+    out.values.push({tensor, node, l});
+    next_value.push(last_value[tensor]);
+    last_value[tensor] = id;
+    return id;
+  }
+
+  // Is the piece that a reader wants inside the piece that its own device holds, at the same index in time?
+  constexpr bool readable(layout const& held, layout const& wanted, int rank) const {
+    if (part_on(held, -1, 0) >= 0) return false;
+    if (!(held.where == wanted.where)) {
+      if (held.count > 0) return false;
+      int c[max_levels]{};
+      for (int i = 0, n = wanted.where.size(); i < n; ++i)
+        if (!held.where.coordinates_of(wanted.where.device_at(i), c)) return false;
+      return true;
+    }
+    for (int axis = 0; axis < rank; ++axis)
+      for (int k = 0;; ++k) {
+        const int p = part_on(held, axis, k);
+        if (p < 0) break;
+        const int q = part_on(wanted, axis, k);
+        if (q < 0 || !same_cut(held.parts[p], wanted.parts[q])) return false;
+      }
+    return true;
+  }
+
+  // Parts in time that the reader does not share: those to be put together first. `irregular`: one of them is cut
+  // further, so that a device's pieces do not make one box.
+  constexpr layout without_unshared_time(layout const& held, layout const& wanted, int rank, bool& any, bool& irregular) const {
+    layout l;
+    l.where = held.where;
+    bool drop[max_parts]{};
+    any = irregular = false;
+    for (int p = 0; p < held.count; ++p)
+      if (held.parts[p].partial() && held.parts[p].in_time()) drop[p] = any = true;
+    for (int axis = 0; axis < rank; ++axis) {
+      bool shared = true;
+      int last_dropped = -1;
+      for (int k = 0;; ++k) {
+        const int p = part_on(held, axis, k);
+        if (p < 0) break;
+        const int q = part_on(wanted, axis, k);
+        shared = shared && q >= 0 && same_cut(held.parts[p], wanted.parts[q]);
+        if (last_dropped >= 0 && !held.parts[p].in_time()) irregular = true;
+        if (held.parts[p].in_time() && !shared) {
+          drop[p] = any = true;
+          last_dropped = p;
+        }
+      }
+    }
+    for (int p = 0; p < held.count; ++p)
+      if (!drop[p]) l.push(held.parts[p]);
+    return l;
+  }
+  // What a move must make so that the reader finds its piece: the wanted layout, less the reader's own cuts in time
+  // where they come last on an axis (it takes pieces itself), less every cut of an axis where they do not.
+  constexpr layout target_of(layout const& held, layout const& wanted, int rank) const {
+    layout l;
+    l.where = wanted.where;
+    bool drop[max_parts]{};
+    for (int axis = 0; axis < rank; ++axis) {
+      int first_own = -1;
+      bool shared = true;
+      for (int k = 0;; ++k) {
+        const int q = part_on(wanted, axis, k);
+        if (q < 0) break;
+        const int p = part_on(held, axis, k);
+        shared = shared && p >= 0 && same_cut(held.parts[p], wanted.parts[q]);
+        if (first_own < 0 && wanted.parts[q].in_time() && !shared) first_own = k;
+        if (first_own >= 0) drop[q] = true;
+        // A cut in space after one's own cut in time: the piece is taken from the enclosing one.
+      }
+    }
+    for (int q = 0; q < wanted.count; ++q)
+      if (!drop[q]) l.push(wanted.parts[q]);
+    return l;
+  }
+  constexpr int find_value(int tensor, layout const& l, int rank) const {
+    for (int v = last_value[tensor]; v >= 0; v = next_value[v]) {
+      layout const& have = out.values[v].lay;
+      bool same = have.where == l.where && have.count == l.count && same_on_axis(have, l, -1);
+      for (int axis = 0; axis < rank && same; ++axis) same = same_on_axis(have, l, axis);
+      if (same) return v;
+    }
+    return -1;
+  }
+  constexpr int change(node_kind kind, int from, layout const& to) {
+    const int tensor = out.values[from].tensor;
+    const int id = out.nodes.size;
+    node n;
+    n.kind = kind;
+    n.op = g.tensors[tensor].op;
+    n.over = to;
+    n.time = times_of(kind == node_kind::assemble ? out.values[from].lay : to);
+    n.first_input = out.inputs.size;
+    n.input_count = 1;
+    out.inputs.push(from);
+    n.first_value = add_value(tensor, id, to);
+    n.value_count = 1;
+    out.nodes.push(n);
+    return n.first_value;
+  }
+  // Pieces in time that the reader does not share, put together; the value is otherwise as it was made.
+  constexpr int assembled(int from, layout const& wanted, int rank, bool& irregular) {
+    bool any = false;
+    const layout rest = without_unshared_time(out.values[from].lay, wanted, rank, any, irregular);
+    if (!any || irregular) return from;
+    const int known = find_value(out.values[from].tensor, rest, rank);
+    return known >= 0 ? known : change(node_kind::assemble, from, rest);
+  }
+  constexpr int arrive(int tensor, layout const& wanted, int rank) {
+    int from = out.source_value[tensor];
+    if (readable(out.values[from].lay, wanted, rank)) return from;
+    for (int v = last_value[tensor]; v >= 0; v = next_value[v])
+      if (out.nodes[out.values[v].node].kind == node_kind::move && readable(out.values[v].lay, wanted, rank)) return v;
+    bool irregular = false;
+    from = assembled(from, wanted, rank, irregular);
+    if (readable(out.values[from].lay, wanted, rank)) return from;
+    const layout target = target_of(out.values[from].lay, wanted, rank);
+    const int known = find_value(tensor, target, rank);
+    return known >= 0 ? known : change(node_kind::move, from, target);
+  }
+
+  // A linear op on partial inputs of one layout makes a partial output: the sum is moved once, not each term.
+  constexpr bool passes_partial(op_entry const& e, layout const& over, int* inputs, layout& made) {
+    op_info const& f = *e.info;
+    if (!f.passes_partial || e.input_count < 2) return false;
+    for (int i = 0; i < e.input_count; ++i) {
+      layout const& first = out.values[out.source_value[g.input(e, i)]].lay;
+      bool partial = false;
+      for (int p = 0; p < first.count; ++p)
+        partial = partial || (first.parts[p].partial() && !first.parts[p].in_time() && first.parts[p].reduce == reduction::sum);
+      if (!partial || !(first.where == over.where)) return false;
+    }
+    for (int i = 0; i < e.input_count; ++i) {
+      operand const& x = f.input(i);
+      const layout wanted = operand_layout(g, f, x, over, false);
+      bool irregular = false;
+      inputs[i] = assembled(out.source_value[g.input(e, i)], wanted, x.rank, irregular);
+      layout have = out.values[inputs[i]].lay;
+      if (irregular) return false;
+      layout pieces;
+      pieces.where = have.where;
+      for (int p = 0; p < have.count; ++p)
+        if (!have.parts[p].partial()) pieces.push(have.parts[p]);
+      if (!same_pieces(pieces, wanted, x.rank)) return false;
+      if (i == 0) made = have;
+      else if (!same_on_axis(made, have, -1)) return false;
+    }
+    return true;
+  }
+
+  constexpr void add_compute(int op) {
+    op_entry const& e = g.ops[op];
+    op_info const& f = *e.info;
+    node n;
+    n.op = op;
+    const bool spans = spans_all(g, op);
+    if (spans) {
+      n.over.where.rank = out.devices > 1 ? 1 : 0;
+      n.over.where.extents[0] = out.devices;
+      n.over.where.strides[0] = 1;
+    } else {
+      const op_plan p = inherited(g, plan, op);
+      if (!p.assigned) return note(wrong::not_assigned, op);
+      n.over = parts_of(g, plan, op, p, out.first);
+    }
+    n.time = times_of(n.over);
+    int inputs[max_inputs]{};
+    layout made;
+    growing<int> all;
+    const bool passes = !spans && passes_partial(e, n.over, inputs, made);
+    for (int i = 0; i < e.input_count; ++i) {
+      const int tensor = g.input(e, i);
+      operand const& x = f.input(i);
+      if (out.source_value[tensor] < 0) return note(wrong::not_assigned, g.tensors[tensor].op);
+      if (passes) all.push(inputs[i]);
+      else if (spans && f.variadic) all.push(out.source_value[tensor]);
+      else all.push(arrive(tensor, operand_layout(g, f, x, n.over, false), x.rank));
+    }
+    // Changes of layout were pushed before this node.
+    const int self = out.nodes.size;
+    n.first_input = out.inputs.size;
+    n.input_count = e.input_count;
+    for (int v : all) out.inputs.push(v);
+    n.first_value = out.values.size;
+    n.value_count = f.output_count;
+    for (int o = 0; o < f.output_count; ++o) {
+      const int tensor = e.first_output + o;
+      layout l = passes ? made : operand_layout(g, f, f.outputs[o], n.over, true);
+      if (spans && f.variadic && n.over.where.rank > 0) l.push({n.over.where.modes[0], -1, 0, out.devices, -1, 1, reduction::sum});
+      out.source_value[tensor] = add_value(tensor, self, l);
+    }
+    out.node_of_op[op] = self;
+    out.nodes.push(n);
+  }
+};
+
+}  // namespace detail
+
+constexpr void complete(graph_data const& g, plan_base const& plan, completed& out) {
+  out.first = plan.first_finding();
+  if (out.first) return;
+  for (int op = 0; op < g.ops.size; ++op) {
+    op_plan const& p = plan.of(op);
+    const int n = detail::devices_of(p);
+    if (p.assigned && n > out.devices) out.devices = n;
+  }
+  out.nodes.reserve(g.ops.size * 2);
+  out.values.reserve(g.tensors.size * 2);
+  out.inputs.reserve(g.edges.size * 2);
+  detail::completion c{g, plan, out, {}, {}};
+  c.next_value.reserve(g.tensors.size * 2);
+  for (int t = 0; t < g.tensors.size; ++t) {
+    c.last_value.push(-1);
+    out.source_value.push(-1);
+  }
+  for (int op = 0; op < g.ops.size; ++op) out.node_of_op.push(-1);
+  for (int op = 0; op < g.ops.size && !out.first; ++op) c.add_compute(op);
+}
+
+}  // namespace partita

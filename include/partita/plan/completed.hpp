@@ -1,0 +1,72 @@
+// The completed plan: everything a plan implies, explicit (DESIGN section 1). Nodes are per op, not per piece: space
+// coordinates and time indices are expanded by lowering.
+#pragma once
+#include <partita/plan/plan.hpp>
+
+namespace partita {
+
+enum class node_kind : std::uint8_t {
+  compute,   // an op
+  assemble,  // pieces in time put together on each device: concatenated, or summed where they are partial
+  move       // a change of layout between devices
+};
+inline constexpr int max_time_modes = 4;
+struct time_modes {
+  int count = 0;
+  short modes[max_time_modes]{};
+  int extents[max_time_modes]{};
+  constexpr int find(short mode) const {
+    for (int m = 0; m < count; ++m)
+      if (modes[m] == mode) return m;
+    return -1;
+  }
+  constexpr void add(short mode, int extent) {
+    if (find(mode) >= 0 || count == max_time_modes) return;
+    modes[count] = mode;
+    extents[count++] = extent;
+  }
+  constexpr int size() const {
+    int n = 1;
+    for (int m = 0; m < count; ++m) n *= extents[m];
+    return n;
+  }
+  constexpr void index(int i, int* at) const {  // the first mode is the slowest
+    for (int m = count - 1; m >= 0; --m) {
+      at[m] = i % extents[m];
+      i /= extents[m];
+    }
+  }
+};
+// A tensor as one node leaves it.
+struct value {
+  int tensor = -1, node = -1;
+  layout lay;         // its parts in time are the indices under which its pieces are stored
+};
+struct node {
+  node_kind kind = node_kind::compute;
+  int op = -1;        // the op; for assemble and move the op whose output is changed
+  layout over;        // compute: cuts by letter of the op; else the layout made
+  time_modes time;
+  int first_input = 0, input_count = 0;  // into completed::inputs
+  int first_value = 0, value_count = 0;
+};
+struct completed {
+  growing<node> nodes;
+  growing<value> values;
+  growing<int> inputs;       // value ids
+  growing<int> node_of_op;   // the compute node, or -1
+  growing<int> source_value; // per tensor: the value its op makes, or -1
+  int devices = 0;
+  finding first{};
+  constexpr int input(node const& n, int i) const { return inputs[n.first_input + i]; }
+};
+
+// The time modes under which a value's pieces are stored.
+constexpr time_modes times_of(layout const& l) {
+  time_modes t;
+  for (int p = 0; p < l.count; ++p)
+    if (l.parts[p].in_time()) t.add(l.parts[p].mode, l.parts[p].pieces);
+  return t;
+}
+
+}  // namespace partita

@@ -1,0 +1,273 @@
+// A plan under construction: for every op its cuts, where its pieces run, and the orders that must hold. The same class
+// in constant evaluation and at run time.
+#pragma once
+#include <partita/core/glob.hpp>
+#include <partita/plan/finding.hpp>
+#include <partita/plan/primitives.hpp>
+
+namespace partita {
+
+// A cut of one op, its axis resolved to a letter; -1: replicas.
+struct op_cut {
+  short mode = -1;
+  signed char dim = -1;
+  int pieces = 1, sizes = -1, line = 0;
+};
+struct level {
+  short mode = -1;
+  int extent = 1, coordinate = -1;  // coordinate -1: all of them
+};
+struct op_plan {
+  op_cut cuts[max_parts]{};
+  level levels[max_levels]{};
+  signed char cut_count = 0, level_count = 0;
+  bool assigned = false;
+};
+// All instances of `first` come before all of `second` on every device that has both.
+struct wish {
+  moment first, second;
+  int line = 0;
+};
+
+class plan_base;
+struct op_ref {
+  graph_data const* graph;
+  int id;
+  constexpr op_entry const& entry() const { return graph->ops[id]; }
+  constexpr std::string_view kind() const { return entry().info->kind; }
+  constexpr text<96> name() const { return graph->name(id); }
+  constexpr pass when() const { return entry().when; }
+  constexpr bool has(axis_info const* axis) const {
+    op_info const& f = *entry().info;
+    for (int d = 0; d < f.dim_count; ++d)
+      if (f.dims[d].axis->id == axis->id) return true;
+    return false;
+  }
+};
+template <class Axis> constexpr bool has(op_ref op) { return op.has(&axis_of<Axis>::info); }
+
+// Ops chosen by name, axis or pass, in the graph's order.
+struct selection {
+  graph_data const* graph = nullptr;
+  growing<int> ids;
+  bool named = false;  // by exact name: then a cut must fit
+  struct iterator {
+    selection const* all;
+    int i;
+    constexpr op_ref operator*() const { return {all->graph, all->ids[i]}; }
+    constexpr iterator& operator++() {
+      ++i;
+      return *this;
+    }
+    constexpr bool operator!=(iterator const& o) const { return i != o.i; }
+  };
+  constexpr iterator begin() const { return {this, 0}; }
+  constexpr iterator end() const { return {this, ids.size}; }
+  constexpr int size() const { return ids.size; }
+};
+
+class plan_base {
+ public:
+  constexpr explicit plan_base(graph_data const& g) : graph_(&g) { ops_.resize(g.ops.size); }
+
+  // -- selection. Backward and update ops inherit from forward ops, so that only those that are asked for are chosen.
+  constexpr selection ops(pass when = pass::forward) const {
+    selection s{graph_, {}, false};
+    for (int op = 0; op < graph_->ops.size; ++op)
+      if (graph_->ops[op].when == when) s.ids.push(op);
+    return s;
+  }
+  template <class Axis> constexpr selection ops(with_axis<Axis>, int line = __builtin_LINE()) {
+    return with(&axis_of<Axis>::info, line);
+  }
+  constexpr selection with(axis_info const* axis, int line = __builtin_LINE()) {
+    selection s{graph_, {}, false};
+    for (int op = 0; op < graph_->ops.size; ++op)
+      if (graph_->ops[op].when == pass::forward && op_ref{graph_, op}.has(axis)) s.ids.push(op);
+    if (s.ids.size == 0) note_axis(wrong::no_such_axis, axis, line);
+    return s;
+  }
+  constexpr selection ops(std::string_view pattern, pass when = pass::forward, int line = __builtin_LINE()) {
+    selection s{graph_, {}, true};
+    for (char c : pattern)
+      if (c == '*') s.named = false;
+    for (int op = 0; op < graph_->ops.size; ++op)
+      if (graph_->ops[op].when == when && matches(pattern, graph_->name(op).view())) s.ids.push(op);
+    if (s.ids.size == 0) {
+      finding f{wrong::no_op_matches};
+      f.op.put(pattern);
+      f.line = line;
+      note(f);
+    }
+    return s;
+  }
+
+  // -- op_trans: cuts ops along an axis, or replicates them.
+  template <class Axis, char Letter>
+  constexpr void op_trans(selection const& s, split<Axis, Letter> c, int line = __builtin_LINE()) {
+    op_trans(s, cut_axis{&axis_of<Axis>::info, c.pieces, c.mode, Letter, c.sizes, c.size_count}, line);
+  }
+  template <class Axis, char Letter>
+  constexpr void op_trans(op_ref op, split<Axis, Letter> c, int line = __builtin_LINE()) {
+    selection s{graph_, {}, true};
+    s.ids.push(op.id);
+    op_trans(s, c, line);
+  }
+  constexpr void op_trans(op_ref op, cut_axis const& c, int line = __builtin_LINE()) {
+    selection s{graph_, {}, true};
+    s.ids.push(op.id);
+    op_trans(s, c, line);
+  }
+  constexpr void op_trans(selection const& s, cut_axis const& c, int line = __builtin_LINE()) {
+    if (c.pieces < 1) return note_words("a cut needs at least one piece", line);
+    if (c.size_count > 0 && c.size_count != c.pieces) return note_words("a cut needs as many sizes as pieces", line);
+    const short mode = intern(c.mode);
+    int sizes = -1;
+    if (c.size_count > 0) {
+      sizes = sizes_.size;
+      for (int i = 0; i < c.size_count; ++i) sizes_.push(c.sizes[i]);
+    }
+    bool any = false;
+    for (int id : s.ids) {
+      op_info const& f = *graph_->ops[id].info;
+      int dim = -1;
+      bool twice = false;
+      for (int d = 0; d < f.dim_count; ++d)
+        if (f.dims[d].axis->id == c.axis->id && (c.letter == 0 || f.dims[d].letter == c.letter)) {
+          twice = dim >= 0;
+          if (dim < 0) dim = d;
+        }
+      if (dim < 0) continue;
+      any = true;
+      if (twice && !f.dims[dim].whole) note_op(wrong::axis_names_two_letters, id, c.axis, 2, 1, line);
+      else push_cut(id, {mode, static_cast<signed char>(dim), c.pieces, sizes, line});
+    }
+    if (any) return;
+    bool known = false;
+    for (int op = 0; op < graph_->ops.size && !known; ++op) known = op_ref{graph_, op}.has(c.axis);
+    if (!known) note_axis(wrong::no_such_axis, c.axis, line);
+    else if (s.named && s.ids.size > 0) note_op(wrong::op_lacks_the_axis, s.ids[0], c.axis, 0, 0, line);
+  }
+  constexpr void op_trans(selection const& s, replicate r, int line = __builtin_LINE()) {
+    const short mode = intern(r.mode);
+    for (int id : s.ids) push_cut(id, {mode, -1, r.pieces, -1, line});
+  }
+
+  // -- op_assign: lays modes out in space, by name.
+  constexpr void op_assign(selection const& s, grid const& g, int line = __builtin_LINE()) {
+    for (int id : s.ids) ops_[id].assigned = true;  // an empty grid is device 0
+    for (int d = 0; d < g.rank; ++d) {
+      const short mode = intern(g.dimensions[d].name);
+      for (int id : s.ids) push_level(id, {mode, g.dimensions[d].extent, -1}, line);
+    }
+  }
+  constexpr void op_assign(op_ref op, grid const& g, int line = __builtin_LINE()) {
+    ops_[op.id].assigned = true;
+    for (int d = 0; d < g.rank; ++d) push_level(op.id, {intern(g.dimensions[d].name), g.dimensions[d].extent, -1}, line);
+  }
+  constexpr void op_assign(selection const& s, at a, int line = __builtin_LINE()) {
+    for (int id : s.ids) push_level(id, {intern(a.name), a.of, a.index}, line);
+  }
+  constexpr void op_assign(op_ref op, at a, int line = __builtin_LINE()) {
+    push_level(op.id, {intern(a.name), a.of, a.index}, line);
+  }
+
+  // -- op_order: what comes first on one device.
+  constexpr void op_order(moment const& first, moment const& second, int line = __builtin_LINE()) {
+    wishes_.push({first, second, line});
+  }
+  constexpr void op_order(op_ref first, op_ref second, int line = __builtin_LINE()) {
+    moment a, b;
+    a.op = first.id;
+    b.op = second.id;
+    wishes_.push({a, b, line});
+  }
+
+  // -- what a policy may ask
+  constexpr graph_data const& graph() const { return *graph_; }
+  constexpr axis_info const* batch_axis() const {  // by convention: the first axis of the first input
+    for (int op = 0; op < graph_->ops.size; ++op)
+      if (op_info const& f = *graph_->ops[op].info; f.source == source_kind::input && f.dim_count > 0) return f.dims[0].axis;
+    return nullptr;
+  }
+  constexpr op_plan const& of(int op) const { return ops_[op]; }
+  constexpr op_plan& of(int op) { return ops_[op]; }
+  constexpr growing<mode_name> const& modes() const { return modes_; }
+  constexpr growing<wish> const& wishes() const { return wishes_; }
+  constexpr int const* sizes(int at) const { return at < 0 ? nullptr : sizes_.at + at; }
+  constexpr finding const& first_finding() const { return first_; }
+  constexpr void note(finding const& f) {
+    if (first_.what == wrong::nothing) first_ = f;
+  }
+  constexpr void note_words(std::string_view words, int line) {
+    finding f{wrong::bad_arguments};
+    f.op.put(words);
+    f.line = line;
+    note(f);
+  }
+  constexpr finding about(wrong what, int op, axis_info const* axis, long have, long allowed, int line) const {
+    finding f{what};
+    f.op = graph_->name(op);
+    f.axis = axis;
+    f.have = have;
+    f.allowed = allowed;
+    f.line = line;
+    return f;
+  }
+  constexpr short find_mode(mode_name const& n) const {
+    for (int m = 0; m < modes_.size; ++m)
+      if (modes_[m].view() == n.view()) return static_cast<short>(m);
+    return -1;
+  }
+  constexpr short intern(mode_name const& n) {
+    const short known = find_mode(n);
+    if (known >= 0) return known;
+    modes_.push(n);
+    return static_cast<short>(modes_.size - 1);
+  }
+
+ private:
+  constexpr void note_axis(wrong what, axis_info const* axis, int line) {
+    finding f{what};
+    f.axis = axis;
+    f.line = line;
+    note(f);
+  }
+  constexpr void note_op(wrong what, int op, axis_info const* axis, long have, long allowed, int line) {
+    note(about(what, op, axis, have, allowed, line));
+  }
+  constexpr void push_cut(int op, op_cut const& c) {
+    op_plan& p = ops_[op];
+    if (p.cut_count == max_parts) return note_op(wrong::too_many_cuts, op, nullptr, 0, max_parts, c.line);
+    for (int i = 0; i < p.cut_count; ++i)
+      if (p.cuts[i].mode == c.mode) {
+        finding f = about(wrong::mode_used_twice, op, nullptr, 2, 1, c.line);
+        f.other = text<96>(modes_[c.mode].view());
+        return note(f);
+      }
+    p.cuts[p.cut_count++] = c;
+  }
+  constexpr void push_level(int op, level const& l, int line) {
+    op_plan& p = ops_[op];
+    if (p.level_count == max_levels) return note_op(wrong::too_many_cuts, op, nullptr, 0, max_levels, line);
+    if (l.extent < 1 || l.coordinate >= l.extent)
+      return note_op(wrong::device_out_of_range, op, nullptr, l.coordinate, l.extent, line);
+    for (int i = 0; i < p.level_count; ++i)
+      if (p.levels[i].mode == l.mode) {
+        finding f = about(wrong::dimension_assigned_twice, op, nullptr, 2, 1, line);
+        f.other = text<96>(modes_[l.mode].view());
+        return note(f);
+      }
+    p.levels[p.level_count++] = l;
+    p.assigned = true;
+  }
+
+  graph_data const* graph_;
+  growing<op_plan> ops_;
+  growing<mode_name> modes_;
+  growing<int> sizes_;
+  growing<wish> wishes_;
+  finding first_{};
+};
+
+}  // namespace partita

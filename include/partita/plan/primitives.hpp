@@ -1,0 +1,94 @@
+// The words of the three primitives: what op_trans, op_assign and op_order take.
+#pragma once
+#include <initializer_list>
+#include <string_view>
+
+#include <partita/core/text.hpp>
+#include <partita/layout/layout.hpp>
+#include <partita/model/graph_entries.hpp>
+
+namespace partita {
+
+using mode_name = text<24>;
+
+// A cut along an axis into pieces, under the name of a mode. `split<ffn, 'm'>` names the letter where the axis is bound
+// to two. `split<ffn>{2, "tensor", {300, 212}}` gives the sizes.
+template <class Axis, char Letter = 0> struct split {
+  int pieces = 1;
+  mode_name mode{};
+  int const* sizes = nullptr;
+  int size_count = 0;
+  constexpr split(int n, std::string_view name) : pieces(n), mode(name) {}
+  template <std::size_t N>
+  constexpr split(int n, std::string_view name, int const (&given)[N])
+      : pieces(n), mode(name), sizes(given), size_count(static_cast<int>(N)) {}
+};
+// The same, the axis given as a value: what policies that know no axis names use.
+struct cut_axis {
+  axis_info const* axis = nullptr;
+  int pieces = 1;
+  mode_name mode{};
+  char letter = 0;
+  int const* sizes = nullptr;
+  int size_count = 0;
+};
+// n replicas under the name of a mode.
+struct replicate {
+  int pieces = 1;
+  mode_name mode{};
+  constexpr replicate(int n, std::string_view name) : pieces(n), mode(name) {}
+};
+
+// Dimensions of a device grid, by name: a mode of the same name is laid out along it; an op that lacks the mode is
+// replicated over it. Later dimensions lie inside earlier ones.
+struct dimension {
+  mode_name name;
+  int extent;
+  constexpr dimension(std::string_view n, int e) : name(n), extent(e) {}
+};
+struct grid {
+  dimension dimensions[max_levels]{{"", 1}, {"", 1}, {"", 1}, {"", 1}, {"", 1}, {"", 1}};
+  int rank = 0;
+  constexpr grid() = default;  // device 0 alone
+  constexpr grid(std::initializer_list<dimension> all) {
+    for (dimension const& d : all)
+      if (rank < max_levels) dimensions[rank++] = d;
+  }
+};
+// One coordinate of a dimension: `pt::at{"stage", 1, 4}` is stage 1 of 4.
+struct at {
+  mode_name name;
+  int index, of;
+  constexpr at(std::string_view n, int i, int extent) : name(n), index(i), of(extent) {}
+};
+
+// Axes as selections: `plan.ops(pt::with<ffn>)`.
+template <class Axis> struct with_axis {};
+template <class Axis> inline constexpr with_axis<Axis> with{};
+
+// Some instances of ops: those at a grid coordinate, of a pass, at an index of a mode in time; what is not said is any.
+// `plan.op_order(pt::moment{}.at("stage", 0).of(pass::forward).index("micro", 1), ...)`
+struct moment {
+  int op = -1;
+  mode_name level{}, mode{};
+  int coordinate = -1, when = -1, index_of_mode = -1;
+  constexpr moment at(std::string_view name, int c) const {
+    moment m = *this;
+    m.level = mode_name(name);
+    m.coordinate = c;
+    return m;
+  }
+  constexpr moment of(pass p) const {
+    moment m = *this;
+    m.when = static_cast<int>(p);
+    return m;
+  }
+  constexpr moment index(std::string_view name, int i) const {
+    moment m = *this;
+    m.mode = mode_name(name);
+    m.index_of_mode = i;
+    return m;
+  }
+};
+
+}  // namespace partita

@@ -1,0 +1,152 @@
+// From a plan's words to placements and parts, op by op: inheritance by backward and update ops, modes in space and in
+// time, and what can be wrong with them.
+#pragma once
+#include <partita/plan/completed.hpp>
+
+namespace partita::detail {
+
+// Ops of the update that belong to no parameter (norm, clipping) stand on all devices.
+constexpr bool spans_all(graph_data const& g, int op) {
+  return g.ops[op].when == pass::update && g.ops[op].origin == op;
+}
+// Stored tensors, and what is updated with them, are whole in time: their readers take pieces.
+constexpr bool is_whole_in_time(graph_data const& g, int op) {
+  op_info const& f = *g.ops[op].info;
+  return f.source != source_kind::none || f.whole_in_time || f.is_output || g.ops[op].when == pass::update ||
+         g.ops[g.ops[op].origin].info->source != source_kind::none;
+}
+
+// The plan of an op that may inherit: cuts follow letters, places are the same.
+constexpr op_plan inherited(graph_data const& g, plan_base const& p, int op) {
+  op_plan own = p.of(op);
+  op_entry const& e = g.ops[op];
+  if (e.origin == op) return own;
+  op_plan const& from = p.of(e.origin);
+  if (!own.assigned) {
+    for (int l = 0; l < from.level_count; ++l) own.levels[l] = from.levels[l];
+    own.level_count = from.level_count;
+    own.assigned = from.assigned;
+  }
+  if (own.cut_count > 0) return own;
+  for (int c = 0; c < from.cut_count; ++c) {
+    op_cut cut = from.cuts[c];
+    if (cut.dim >= 0) {
+      int dim = -1;
+      for (int d = 0; d < e.info->dim_count && dim < 0; ++d)
+        if (e.origin_dims[d] == cut.dim && !e.info->dims[d].whole) dim = d;
+      if (dim < 0) continue;
+      cut.dim = static_cast<signed char>(dim);
+    }
+    own.cuts[own.cut_count++] = cut;
+  }
+  return own;
+}
+
+constexpr placement place(op_plan const& p) {
+  placement w;
+  int stride = 1;
+  for (int l = p.level_count - 1; l >= 0; --l) {
+    if (p.levels[l].coordinate >= 0) w.base += p.levels[l].coordinate * stride;
+    else if (p.levels[l].extent > 1) {
+      for (int k = w.rank; k > 0; --k) {
+        w.extents[k] = w.extents[k - 1];
+        w.strides[k] = w.strides[k - 1];
+        w.modes[k] = w.modes[k - 1];
+      }
+      w.extents[0] = p.levels[l].extent;
+      w.strides[0] = stride;
+      w.modes[0] = p.levels[l].mode;
+      ++w.rank;
+    }
+    stride *= p.levels[l].extent;
+  }
+  return w;
+}
+constexpr int devices_of(op_plan const& p) {
+  int n = 1;
+  for (int l = 0; l < p.level_count; ++l) n *= p.levels[l].extent;
+  return n;
+}
+
+// An op's cuts as parts over its letters, in space and in time; the first mistake goes to `first`.
+constexpr layout parts_of(graph_data const& g, plan_base const& plan, int op, op_plan const& p, finding& first) {
+  auto note = [&](wrong what, axis_info const* axis, long have, long allowed, int line) {
+    if (!first) first = plan.about(what, op, axis, have, allowed, line);
+  };
+  op_info const& f = *g.ops[op].info;
+  layout over;
+  over.where = place(p);
+  std::size_t least[max_dims]{};
+  long pieces_of[max_dims]{};
+  bool cut_before[max_dims]{};
+  for (int d = 0; d < f.dim_count; ++d) {
+    least[d] = g.extent(f.dims[d].axis);
+    pieces_of[d] = 1;
+  }
+  for (int c = 0; c < p.cut_count; ++c) {
+    op_cut const& cut = p.cuts[c];
+    int level = -1;
+    bool fixed = false;
+    for (int l = 0; l < p.level_count; ++l)
+      if (p.levels[l].mode == cut.mode) {
+        fixed = p.levels[l].coordinate >= 0;
+        if (p.levels[l].extent != cut.pieces)
+          note(wrong::pieces_differ_from_the_grid, nullptr, cut.pieces, p.levels[l].extent, cut.line);
+        level = -2;
+      }
+    if (level == -2)
+      for (int l = 0; l < over.where.rank; ++l)
+        if (over.where.modes[l] == cut.mode) level = l;
+    const bool in_space = level != -1;
+    if (cut.dim < 0 || fixed) continue;
+    dim const& x = f.dims[cut.dim];
+    if (x.whole) {
+      note(wrong::whole_axis, x.axis, cut.pieces, 1, cut.line);
+      continue;
+    }
+    if (!in_space && is_whole_in_time(g, op)) continue;
+    const std::size_t extent = g.extent(x.axis);
+    int const* sizes = plan.sizes(cut.sizes);
+    if (extent != unbound) {
+      pieces_of[cut.dim] *= cut.pieces;
+      if (sizes != nullptr) {
+        std::size_t sum = 0, small = extent;
+        for (int i = 0; i < cut.pieces; ++i) {
+          const std::size_t s = sizes[i] < 0 ? extent + 1 : static_cast<std::size_t>(sizes[i]);
+          sum += s;
+          if (s < small) small = s;
+        }
+        if (sum != extent || cut_before[cut.dim])
+          note(wrong::sizes_do_not_sum, x.axis, static_cast<long>(sum), static_cast<long>(least[cut.dim]), cut.line);
+        least[cut.dim] = small;
+      } else least[cut.dim] /= static_cast<std::size_t>(cut.pieces);
+      if (in_space && least[cut.dim] == 0)
+        note(wrong::too_many_pieces, x.axis, pieces_of[cut.dim], static_cast<long>(extent), cut.line);
+    }
+    cut_before[cut.dim] = true;
+    if (cut.pieces == 1) continue;
+    over.push({cut.mode, cut.dim, static_cast<signed char>(level), cut.pieces, cut.sizes, 1, reduction::sum});
+  }
+  return over;
+}
+
+// How an operand lies, given the op's parts. A letter that an output lacks leaves partial results.
+constexpr layout operand_layout(graph_data const& g, op_info const& f, operand const& x, layout const& over, bool is_output) {
+  layout l;
+  l.where = over.where;
+  for (int i = 0; i < over.count; ++i) {
+    part p = over.parts[i];
+    const int axis = x.find(p.axis);
+    if (axis < 0 && !is_output) continue;
+    p.axis = static_cast<signed char>(axis);
+    p.reduce = x.reduce;
+    if (axis >= 0 && x.inner[axis] >= 0) {
+      const std::size_t unit = g.extent(f.dims[x.inner[axis]].axis);
+      p.unit = unit == unbound ? 1 : static_cast<int>(unit);
+    }
+    l.push(p);
+  }
+  return l;
+}
+
+}  // namespace partita::detail

@@ -1,0 +1,201 @@
+// Verification of plans: cover, flow and order, in constant evaluation or at run time by the same functions (DESIGN D14).
+#pragma once
+#include <partita/grad/training.hpp>
+#include <partita/plan/complete.hpp>
+#include <partita/plan/instances.hpp>
+
+namespace partita {
+
+// The model's own mistakes that are values.
+template <class G> constexpr finding check_model(G const& g) {
+  finding f{};
+  if (g.poisoned) f.what = wrong::model_is_rejected;
+  else if (g.twice >= 0) {
+    f.what = wrong::two_parameters_of_one_name;
+    f.op = g.name(g.twice);
+  } else if (g.stuck >= 0) {
+    f.what = wrong::no_gradient_rule;
+    f.op = g.name(g.stuck);
+  }
+  return f;
+}
+
+namespace detail {
+// flow: every reader's piece lies inside what its device holds, and what it holds is whole, not partial. Checked on the
+// completed plan's own data, whatever `complete` meant to do.
+constexpr finding check_flow(graph_data const& g, plan_base const& plan, completed const& c) {
+  for (int id = 0; id < c.nodes.size; ++id) {
+    node const& n = c.nodes[id];
+    if (n.kind != node_kind::compute) continue;
+    op_info const& f = *g.ops[n.op].info;
+    if (f.variadic) continue;
+    for (int i = 0; i < n.input_count; ++i) {
+      value const& v = c.values[c.input(n, i)];
+      operand const& x = f.input(i);
+      const layout wanted = operand_layout(g, f, x, n.over, false);
+      bool good = true;
+      if (f.passes_partial && part_on(v.lay, -1, 0) >= 0) {
+        layout const& made = c.values[n.first_value].lay;
+        good = v.lay.where == n.over.where && same_on_axis(v.lay, made, -1);
+        for (int axis = 0; axis < x.rank && good; ++axis) good = same_on_axis(v.lay, wanted, axis);
+      } else if (part_on(v.lay, -1, 0) >= 0) good = false;
+      else if (v.lay.where == wanted.where) {
+        for (int axis = 0; axis < x.rank && good; ++axis)
+          for (int k = 0; good; ++k) {
+            const int p = part_on(v.lay, axis, k);
+            if (p < 0) break;
+            const int q = part_on(wanted, axis, k);
+            good = q >= 0 && same_cut(v.lay.parts[p], wanted.parts[q]);
+          }
+      } else {
+        good = v.lay.count == 0;
+        int at[max_levels]{};
+        for (int k = 0, m = wanted.where.size(); k < m && good; ++k) good = v.lay.where.coordinates_of(wanted.where.device_at(k), at);
+      }
+      if (!good) return plan.about(wrong::flow_differs, n.op, nullptr, i, 0, 0);
+    }
+  }
+  return {};
+}
+}  // namespace detail
+
+// Completes a plan and proves it: every cut covers its axis, every tensor arrives in the layout in which it is read, and
+// no cycle runs through data and wishes. `out` is the completed plan.
+constexpr finding verify_plan(graph_data const& g, plan_base const& plan, completed& out, bool check_order = true) {
+  complete(g, plan, out);
+  if (out.first) return out.first;
+  if (const finding f = detail::check_flow(g, plan, out)) return f;
+  if (check_order && plan.wishes().size > 0) {
+    instance_graph ig;
+    if (const finding f = build_instances(g, plan, out, ig)) return f;
+    return check_acyclic(g, out, ig);
+  }
+  return {};
+}
+
+namespace mistake {
+template <class...> struct two_parameters_of_one_name;
+template <class...> struct op_on_the_way_to_the_loss_has_no_gradient_rule;
+template <class...> struct policy_has_no_call_operator_that_takes_a_plan;
+template <class...> struct model_has_no_such_axis;
+template <class...> struct no_op_matches_this_glob;
+template <class...> struct op_lacks_the_axis_of_its_cut;
+template <class...> struct axis_names_two_letters_of_this_op;
+template <class...> struct axis_is_whole_and_may_not_be_cut;
+template <class...> struct more_pieces_than_the_axis_is_long;
+template <class...> struct given_sizes_do_not_sum_to_the_extent;
+template <class...> struct op_is_cut_twice_under_one_mode;
+template <class...> struct pieces_differ_from_the_grid;
+template <class...> struct op_is_assigned_twice_to_one_dimension;
+template <class...> struct op_is_not_assigned;
+template <class...> struct device_is_out_of_range;
+template <class...> struct op_has_too_many_cuts;
+template <class...> struct wished_order_has_a_cycle;
+template <class...> struct order_names_a_moment_that_no_op_has;
+template <class...> struct input_arrives_in_another_layout_than_it_is_read_in;
+template <class...> struct arguments_make_no_sense;
+}  // namespace mistake
+
+namespace detail {
+template <class Policy>
+concept policy_for = requires(Policy const& p, plan_base& made) { p(made); };
+
+// Nothing here is stored but the finding: the graph and the plan live only while this is evaluated.
+template <class Training, class Policy> constexpr finding find_mistake(Training const& t, Policy const& policy) {
+  recorder<planning_only, Training> g;
+  trace(g, t);
+  if (const finding f = check_model(g)) return f;
+  plan_base p(g);
+  policy(p);
+  completed c;
+  return verify_plan(g, p, c);
+}
+template <class Training, class Policy> constexpr int count_devices(Training const& t, Policy const& policy) {
+  recorder<planning_only, Training> g;
+  trace(g, t);
+  plan_base p(g);
+  policy(p);
+  int n = 0;
+  for (int op = 0; op < g.ops.size; ++op)
+    if (const int d = devices_of(p.of(op)); p.of(op).assigned && d > n) n = d;
+  return n;
+}
+template <auto Training, class Policy> struct checked {
+  static constexpr finding found = find_mistake(Training, Policy{});
+  static constexpr text<96> op = found.op, other = found.other;
+};
+template <class Training, class Policy> struct checked_type {
+  static constexpr finding found = find_mistake(Training{}, Policy{});
+  static constexpr text<96> op = found.op, other = found.other;
+};
+
+template <class C, class Policy> constexpr void explain_finding() {
+  constexpr auto const& f = C::found;
+  using where = at_line<f.line>;
+  if constexpr (f.what == wrong::two_parameters_of_one_name)
+    (void)reject<mistake::two_parameters_of_one_name<PARTITA_QUOTED(C::op)>>::value;
+  else if constexpr (f.what == wrong::no_gradient_rule)
+    (void)reject<mistake::op_on_the_way_to_the_loss_has_no_gradient_rule<PARTITA_QUOTED(C::op)>>::value;
+  else if constexpr (f.what == wrong::no_such_axis)
+    (void)reject<mistake::model_has_no_such_axis<on_axis<f.axis>, where, Policy>>::value;
+  else if constexpr (f.what == wrong::no_op_matches)
+    (void)reject<mistake::no_op_matches_this_glob<PARTITA_QUOTED(C::op), where, Policy>>::value;
+  else if constexpr (f.what == wrong::op_lacks_the_axis)
+    (void)reject<mistake::op_lacks_the_axis_of_its_cut<PARTITA_QUOTED(C::op), on_axis<f.axis>, where, Policy>>::value;
+  else if constexpr (f.what == wrong::axis_names_two_letters)
+    (void)reject<mistake::axis_names_two_letters_of_this_op<PARTITA_QUOTED(C::op), on_axis<f.axis>, where, Policy>>::value;
+  else if constexpr (f.what == wrong::whole_axis)
+    (void)reject<mistake::axis_is_whole_and_may_not_be_cut<PARTITA_QUOTED(C::op), on_axis<f.axis>, where, Policy>>::value;
+  else if constexpr (f.what == wrong::too_many_pieces)
+    (void)reject<mistake::more_pieces_than_the_axis_is_long<PARTITA_QUOTED(C::op), on_axis<f.axis>, pieces<f.have>,
+                                                            extent<f.allowed>, where, Policy>>::value;
+  else if constexpr (f.what == wrong::sizes_do_not_sum)
+    (void)reject<mistake::given_sizes_do_not_sum_to_the_extent<PARTITA_QUOTED(C::op), on_axis<f.axis>, given<f.have>,
+                                                               extent<f.allowed>, where, Policy>>::value;
+  else if constexpr (f.what == wrong::mode_used_twice)
+    (void)reject<mistake::op_is_cut_twice_under_one_mode<PARTITA_QUOTED(C::op), PARTITA_QUOTED(C::other), where, Policy>>::value;
+  else if constexpr (f.what == wrong::pieces_differ_from_the_grid)
+    (void)reject<mistake::pieces_differ_from_the_grid<PARTITA_QUOTED(C::op), pieces<f.have>, extent<f.allowed>, where,
+                                                      Policy>>::value;
+  else if constexpr (f.what == wrong::dimension_assigned_twice)
+    (void)reject<mistake::op_is_assigned_twice_to_one_dimension<PARTITA_QUOTED(C::op), PARTITA_QUOTED(C::other), where,
+                                                                Policy>>::value;
+  else if constexpr (f.what == wrong::not_assigned)
+    (void)reject<mistake::op_is_not_assigned<PARTITA_QUOTED(C::op), Policy>>::value;
+  else if constexpr (f.what == wrong::device_out_of_range)
+    (void)reject<mistake::device_is_out_of_range<PARTITA_QUOTED(C::op), device<f.have>, devices<f.allowed>, where,
+                                                 Policy>>::value;
+  else if constexpr (f.what == wrong::too_many_cuts)
+    (void)reject<mistake::op_has_too_many_cuts<PARTITA_QUOTED(C::op), where, Policy>>::value;
+  else if constexpr (f.what == wrong::cyclic_order)
+    (void)reject<mistake::wished_order_has_a_cycle<PARTITA_QUOTED(C::op), PARTITA_QUOTED(C::other), Policy>>::value;
+  else if constexpr (f.what == wrong::order_names_nothing)
+    (void)reject<mistake::order_names_a_moment_that_no_op_has<PARTITA_QUOTED(C::op), where, Policy>>::value;
+  else if constexpr (f.what == wrong::flow_differs)
+    (void)reject<mistake::input_arrives_in_another_layout_than_it_is_read_in<PARTITA_QUOTED(C::op), input_number<f.have>,
+                                                                             Policy>>::value;
+  else if constexpr (f.what == wrong::bad_arguments)
+    (void)reject<mistake::arguments_make_no_sense<PARTITA_QUOTED(C::op), where, Policy>>::value;
+}
+}  // namespace detail
+
+// `static_assert(pt::verify<mlp, policy>());`: never false; a mistake is a compile error that names it. What needs an
+// extent that is bound at run time is checked when a trainer, a plan or a search is made.
+template <class Model, class Policy> constexpr bool verify() {
+  if constexpr (!detail::policy_for<Policy>)
+    (void)reject<mistake::policy_has_no_call_operator_that_takes_a_plan<Policy>>::value;
+  else detail::explain_finding<detail::checked_type<as_training<Model>, Policy>, Policy>();
+  return true;
+}
+template <auto Model, class Policy> constexpr bool verify() {
+  using training_type = as_training<std::remove_const_t<decltype(Model)>>;
+  if constexpr (!detail::policy_for<Policy>)
+    (void)reject<mistake::policy_has_no_call_operator_that_takes_a_plan<Policy>>::value;
+  else detail::explain_finding<detail::checked<training_type{Model}, Policy>, Policy>();
+  return true;
+}
+// The same finding as a value, for tests: verify never says false, it does not compile.
+template <class Model, class Policy>
+inline constexpr finding check = detail::find_mistake(as_training<Model>{}, Policy{});
+
+}  // namespace partita

@@ -1,0 +1,15 @@
+// Policies one inside the other: the dimensions of a later policy lie inside those of earlier ones.
+#pragma once
+#include <boost/hana.hpp>
+
+#include <partita/plan/plan.hpp>
+
+namespace partita::policy {
+
+template <class... Policies> struct compose {
+  constexpr void operator()(auto& plan) const {
+    boost::hana::for_each(boost::hana::tuple<Policies...>{}, [&](auto policy) { policy(plan); });
+  }
+};
+
+}  // namespace partita::policy

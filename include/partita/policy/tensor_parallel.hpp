@@ -1,0 +1,75 @@
+// Tensor parallelism: weights are cut by column and by row in turn, the vocabulary too (Megatron-LM, Shoeybi et al. 2019).
+#pragma once
+#include <partita/plan/plan.hpp>
+
+namespace partita::policy {
+
+namespace detail {
+// Axes that one op with a parameter makes, another op sums, and no op keeps whole: the features between two linears,
+// the heads between q, k, v and the output projection, the vocabulary; never the hidden axis, which a norm keeps whole.
+constexpr growing<axis_info const*> tensor_parallel_axes(graph_data const& g, int pieces) {
+  struct use {
+    axis_info const* axis = nullptr;
+    bool made = false, summed = false, whole = false;
+  };
+  growing<use> uses;
+  auto of = [&](axis_info const* axis) {
+    for (int u = 0; u < uses.size; ++u)
+      if (uses[u].axis->id == axis->id) return u;
+    uses.push({axis});
+    return uses.size - 1;
+  };
+  auto is_parameter = [&](int tensor) {  // or what is read in its place: a cast of it
+    while (g.tensors[tensor].stem >= 0 && g.ops[g.tensors[tensor].op].info->source == source_kind::none)
+      tensor = g.input(g.ops[g.tensors[tensor].op], 0);
+    return g.ops[g.tensors[tensor].op].info->source == source_kind::parameter;
+  };
+  for (int op = 0; op < g.ops.size; ++op) {
+    op_entry const& e = g.ops[op];
+    op_info const& f = *e.info;
+    if (e.when != pass::forward || f.source != source_kind::none || f.is_view) continue;
+    bool in_parameter[max_dims]{}, in_other[max_dims]{}, in_output[max_dims]{}, weighs = false;
+    for (int i = 0; i < e.input_count; ++i) {
+      const bool parameter = is_parameter(g.input(e, i));
+      weighs = weighs || (parameter && f.input(i).rank > 1);
+      for (int a = 0; a < f.input(i).rank; ++a) (parameter ? in_parameter : in_other)[f.input(i).dims[a]] = true;
+    }
+    for (int o = 0; o < f.output_count; ++o)
+      for (int a = 0; a < f.outputs[o].rank; ++a) in_output[f.outputs[o].dims[a]] = true;
+    for (int d = 0; d < f.dim_count; ++d) {
+      use& u = uses[of(f.dims[d].axis)];
+      if (f.dims[d].whole) u.whole = true;
+      if (weighs && in_parameter[d] && !in_other[d] && in_output[d]) u.made = true;
+      if (f.dims[d].summed && (weighs || !in_parameter[d]) && (in_parameter[d] || !in_output[d])) u.summed = true;
+    }
+  }
+  growing<axis_info const*> found;
+  for (use const& u : uses) {
+    const std::size_t extent = g.extent(u.axis);
+    if (u.made && u.summed && !u.whole && (extent == unbound || extent >= static_cast<std::size_t>(pieces))) found.push(u.axis);
+  }
+  return found;
+}
+}  // namespace detail
+
+struct tensor_parallel_of {
+  int pieces = 1;
+  constexpr void operator()(auto& plan) const {
+    for (axis_info const* axis : detail::tensor_parallel_axes(plan.graph(), pieces))
+      plan.op_trans(plan.with(axis), cut_axis{axis, pieces, mode_name("tensor")});
+    plan.op_assign(plan.ops(), grid{{"tensor", pieces}});
+  }
+};
+// `tensor_parallel<2>` finds the axes itself; `tensor_parallel<2, head, ffn>` cuts those named.
+template <int Pieces, class... Axes> struct tensor_parallel {
+  constexpr void operator()(auto& plan) const {
+    if constexpr (sizeof...(Axes) == 0) tensor_parallel_of{Pieces}(plan);
+    else {
+      (plan.op_trans(plan.ops(named<Axes>()), split<Axes>{Pieces, "tensor"}), ...);
+      plan.op_assign(plan.ops(), grid{{"tensor", Pieces}});
+    }
+  }
+  template <class Axis> static constexpr with_axis<Axis> named() { return {}; }
+};
+
+}  // namespace partita::policy
