@@ -35,11 +35,11 @@ TEST_CASE("an element's number depends on key, step and its index alone") {
         pt::fill_keep_bits(bits.data(), key, step, first, count, 0.3f);
         bool same = true;
         for (std::size_t j = 0; j < count; ++j) {
-          const float expected = pt::uniform(key, step, first + j);
+          const float expected = pt::random_uniform(key, step, first + j);
           const bool kept = expected >= 0.3f;
           same &= uniforms[j] == expected && pt::keeps(key, step, first + j, 0.3f) == kept;
           same &= factors[j] == (kept ? 2.5f : 0.f) && (bits[j / 64] >> (j % 64) & 1) == kept;
-          same &= normals[j] == pt::normal(key, step, first + j);
+          same &= normals[j] == pt::random_normal(key, step, first + j);
           same &= static_cast<float>(2 * doubles[j]) == normals[j];
         }
         CHECK(same);

@@ -14,7 +14,7 @@ namespace pt = partita;
 namespace {
 template <class T> std::vector<T> random_values(std::size_t count, std::uint64_t key) {
   std::vector<T> values(count);
-  for (std::size_t i = 0; i < count; ++i) values[i] = static_cast<T>(pt::uniform(key, 0, i) - 0.5f);
+  for (std::size_t i = 0; i < count; ++i) values[i] = static_cast<T>(pt::random_uniform(key, 0, i) - 0.5f);
   return values;
 }
 

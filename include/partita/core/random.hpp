@@ -53,11 +53,11 @@ PARTITA_HOST_DEVICE constexpr std::uint32_t random_word(std::uint64_t key, std::
 PARTITA_HOST_DEVICE constexpr float uniform_of(std::uint32_t word) {
   return static_cast<float>(static_cast<std::int32_t>(word >> 8)) * 0x1p-24f;
 }
-PARTITA_HOST_DEVICE constexpr float uniform(std::uint64_t key, std::uint64_t step, std::uint64_t index) {
+PARTITA_HOST_DEVICE constexpr float random_uniform(std::uint64_t key, std::uint64_t step, std::uint64_t index) {
   return uniform_of(random_word(key, step, index));
 }
 
-// Whether a dropout of this probability keeps an element; `uniform(...) >= probability` says the same.
+// Whether a dropout of this probability keeps an element; `random_uniform(...) >= probability` says the same.
 PARTITA_HOST_DEVICE constexpr bool keeps(std::uint32_t word, float probability) {
   return uniform_of(word) >= probability;
 }
@@ -74,7 +74,7 @@ PARTITA_HOST_DEVICE inline double normal_of(philox_block const& block, unsigned 
   const double angle = 6.283185307179586476925 * (angle_word * 0x1p-32);
   return radius * ((lane & 1u) == 0 ? std::cos(angle) : std::sin(angle));
 }
-PARTITA_HOST_DEVICE inline float normal(std::uint64_t key, std::uint64_t step, std::uint64_t index) {
+PARTITA_HOST_DEVICE inline float random_normal(std::uint64_t key, std::uint64_t step, std::uint64_t index) {
   return static_cast<float>(normal_of(philox(key, index / 4, step), static_cast<unsigned>(index % 4)));
 }
 
@@ -121,7 +121,7 @@ void each_run(std::uint64_t key, std::uint64_t step, std::uint64_t first, std::s
 }
 }  // namespace detail
 
-// out[j] = uniform(key, step, first + j) for j < count; bit for bit.
+// out[j] = random_uniform(key, step, first + j) for j < count; bit for bit.
 inline void fill_uniform(float* out, std::uint64_t key, std::uint64_t step, std::uint64_t first, std::size_t count) {
   detail::each_run(key, step, first, count,
                    [out](std::uint32_t const* words, std::size_t from, std::size_t run, std::size_t at) {
@@ -159,7 +159,7 @@ inline void fill_keep_bits(std::uint64_t* out, std::uint64_t key, std::uint64_t 
                    });
 }
 
-// out[j] = normal(key, step, first + j), times `deviation`; bit for bit whatever the range.
+// out[j] = random_normal(key, step, first + j), times `deviation`; bit for bit whatever the range.
 template <class T>
 void fill_normal(T* out, std::uint64_t key, std::uint64_t step, std::uint64_t first, std::size_t count,
                  double deviation = 1) {
