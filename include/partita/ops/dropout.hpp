@@ -12,43 +12,44 @@
 namespace partita {
 
 namespace detail {
-// Calls f(at, index, count) for runs of elements that follow each other both in this piece, from `at` on, and in the
-// whole tensor of the axes of input 0, from `index` on.
-template <class Call, class F> void each_run_of_whole(Call const& call, F f) {
+// Calls f(team, at, index, count) for runs of at most `most` elements that follow each other both in this piece, from
+// `at` on, and in the whole tensor of the axes of input 0, from `index` on.
+template <class Call, class F> void each_run_of_whole(Call const& call, std::size_t most, F f) {
   op_info const& info = call.info();
   auto const& given = call.arguments();
   operand const& x = info.input(0);
-  std::size_t run = 1, stride = 1, elements = 1;
-  bool joined = true;  // the axes after this one are whole
-  struct outer_axis {
-    std::size_t extent, stride;
-  } outer[max_rank]{};
-  int outer_count = 0;
-  std::uint64_t first = 0;
+  struct outer_axes {
+    int count = 0;
+    std::size_t extent[max_rank]{}, stride[max_rank]{};
+  } outer;
+  std::size_t run = 1, rows = 1, stride = 1, first = 0;
+  bool joined = true;  // the axes after this one are not cut
   for (int a = x.rank - 1; a >= 0; --a) {
     const int d = x.dims[a];
     const std::size_t extent = given.extents[d];
     first += given.offsets[d] * stride;
     if (joined) run *= extent;
-    else outer[outer_count++] = {extent, stride};
+    else {
+      outer.extent[outer.count] = extent;
+      outer.stride[outer.count++] = stride;
+      rows *= extent;
+    }
     joined = joined && extent == given.wholes[d];
     stride *= given.wholes[d];
-    elements *= extent;
   }
-  call.parallel(elements, Call::grain, [&](std::size_t begin, std::size_t end, std::size_t) {
-    while (begin < end) {
-      const std::size_t within = begin % run, left = run - within, count = end - begin < left ? end - begin : left;
-      std::uint64_t index = first + within;
-      std::size_t row = begin / run;
-      for (int a = 0; a < outer_count; ++a) {
-        index += row % outer[a].extent * outer[a].stride;
-        row /= outer[a].extent;
-      }
-      f(begin, index, count);
-      begin += count;
+  const std::size_t parts = (run + most - 1) / most;
+  call.rows(rows * parts, [=](std::size_t part, auto const& team) {
+    const std::size_t within = part % parts * most, left = run - within;
+    std::size_t row = part / parts, index = first + within;
+    const std::size_t at = row * run + within;
+    for (int a = 0; a < outer.count; ++a) {
+      index += row % outer.extent[a] * outer.stride[a];
+      row /= outer.extent[a];
     }
+    f(team, at, index, left < most ? left : most);
   });
 }
+
 template <class Call> void drop(Call& call) {
   auto const* x = call.template input<0>();
   auto* y = call.template output<0>();
@@ -64,20 +65,14 @@ template <class Call> void drop(Call& call) {
   const float limit = static_cast<float>(probability);
   const value kept = static_cast<value>(1 / (1 - probability));
   const std::uint64_t stream = call.stream(), step = static_cast<std::uint64_t>(call.step());
-  each_run_of_whole(call, [=](std::size_t begin, std::uint64_t index, std::size_t count) {
-    auto const* const in = x + begin;
-    element* const out = y + begin;
-    each_run(stream, step, index, count,
-             [=](std::uint32_t const* words, std::size_t from, std::size_t n, std::size_t at) {
-               // a run of the full length is what compilers turn into vector code
-               if (n == 4 * philox_batch)
-                 for (std::size_t j = 0; j < 4 * philox_batch; ++j)
-                   out[at + j] = keeps(words[j], limit) ? static_cast<element>(value(in[at + j]) * kept) : element(0);
-               else
-                 for (std::size_t j = 0; j < n; ++j)
-                   out[at + j] =
-                       keeps(words[from + j], limit) ? static_cast<element>(value(in[at + j]) * kept) : element(0);
-             });
+  constexpr std::size_t most = 1024;  // the factors of a run stay in the nearest cache
+  each_run_of_whole(call, most, [=](auto const& team, std::size_t at, std::size_t index, std::size_t count) {
+    value factors[most];
+    fill_dropout(factors, stream, step, index, count, limit, kept);
+    value const* const factor = factors;
+    auto const* const in = x + at;
+    element* const out = y + at;
+    team.each(count, [=](std::size_t i) { out[i] = static_cast<element>(value(in[i]) * factor[i]); });
   });
 }
 }  // namespace detail

@@ -96,18 +96,24 @@ template <int After, bool Mean> struct sum_axis_op {
         const value total = team.sum(v, [=](std::size_t i) { return value(in[i]); });
         if (team.first()) y[row] = static_cast<element>(total * share);
       });
-    else {  // columns, some at a time, so that they stay in the cache; each is added from first to last
-      constexpr std::size_t width = 64;
+    else {  // some columns at a time, so that their sums stay in the cache; each is added from first to last
+      constexpr std::size_t width = 256;
       const std::size_t blocks = (n.inner + width - 1) / width;
       call.rows(n.outer * blocks, [=](std::size_t row, auto const& team) {
         const std::size_t begin = row % blocks * width, left = n.inner - begin, columns = left < width ? left : width;
         auto const* const in = x + row / blocks * v * n.inner + begin;
         element* const out = y + row / blocks * n.inner + begin;
-        team.each(columns, [=](std::size_t i) {
-          value total = 0;
-          for (std::size_t line = 0; line < v; ++line) total += value(in[line * n.inner + i]);
-          out[i] = static_cast<element>(total * share);
-        });
+        if constexpr (std::is_same_v<element, value>) {
+          team.each(columns, [=](std::size_t i) { out[i] = 0; });
+          for (std::size_t line = 0; line < v; ++line)
+            team.each(columns, [=](std::size_t i) { out[i] += in[line * n.inner + i]; });
+          if constexpr (Mean) team.each(columns, [=](std::size_t i) { out[i] *= share; });
+        } else
+          team.each(columns, [=](std::size_t i) {
+            value total = 0;
+            for (std::size_t line = 0; line < v; ++line) total += value(in[line * n.inner + i]);
+            out[i] = static_cast<element>(total * share);
+          });
       });
     }
   }
