@@ -11,18 +11,13 @@
 
 #include <partita/core/error.hpp>
 #include <partita/core/hash.hpp>
+#include <partita/core/math.hpp>
 #include <partita/core/mistake.hpp>
 #include <partita/device/cpu/blas.hpp>
 #include <partita/device/cpu/team.hpp>
 #include <partita/device/cpu/workers.hpp>
 #include <partita/model/graph_entries.hpp>
 #include <partita/program/step.hpp>
-
-// Loops over functions that have no vector form (std::exp in double) stay loops.
-#if defined(__clang__)
-#pragma clang diagnostic push
-#pragma clang diagnostic ignored "-Wpass-failed"
-#endif
 
 namespace partita::cpu {
 
@@ -267,7 +262,3 @@ struct backend {
 };
 
 }  // namespace partita::cpu
-
-#if defined(__clang__)
-#pragma clang diagnostic pop
-#endif

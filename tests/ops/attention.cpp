@@ -1,0 +1,113 @@
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include <partita/ops/attention.hpp>
+
+#include "../support/finite_difference.hpp"
+#include "../support/pieces.hpp"
+
+namespace pt = partita;
+using namespace pt::testing;
+
+namespace {
+struct batch : pt::axis<"batch", 2> {};
+struct position : pt::axis<"position", 7> {};
+struct far : pt::axis<"far"> {};
+struct head : pt::axis<"head", 3> {};
+struct width : pt::axis<"width", 5> {};
+struct single : pt::axis<"single", 1> {};
+struct long_position : pt::axis<"long_position", 131> {};
+const std::vector<pt::binding> bound{pt::bind<far>(4)};
+
+template <pt::dtype D, class S> using of = pt::like<D, batch, S, head, width>;
+
+// By the formula, one query at a time.
+void check_formula(lone_op const& op, bool causal) {
+  const std::vector<buffer> out = op.run_whole();
+  const std::size_t B = 2, N = 3, D = 5, S = op.inputs[0].size() / (B * N * D), T = op.inputs[1].size() / (B * N * D);
+  for (std::size_t b = 0; b < B; ++b)
+    for (std::size_t n = 0; n < N; ++n)
+      for (std::size_t s = 0; s < S; ++s) {
+        const std::size_t q = ((b * S + s) * N + n) * D, seen = causal ? std::min(T, s + 1) : T;
+        std::vector<double> p(seen), y(D, 0);
+        double total = 0;
+        for (std::size_t t = 0; t < seen; ++t) {
+          double dot = 0;
+          for (std::size_t d = 0; d < D; ++d)
+            dot += op.inputs[0].get(q + d) * op.inputs[1].get(((b * T + t) * N + n) * D + d);
+          total += p[t] = std::exp(dot / std::sqrt(5.0));
+        }
+        for (std::size_t t = 0; t < seen; ++t)
+          for (std::size_t d = 0; d < D; ++d)
+            y[d] += p[t] / total * op.inputs[2].get(((b * T + t) * N + n) * D + d);
+        for (std::size_t d = 0; d < D; ++d) CHECK(out[0].get(q + d) == doctest::Approx(y[d]).epsilon(2e-6));
+        CHECK(out[1].get((b * N + n) * S + s) == doctest::Approx(std::log(total)).epsilon(2e-6));
+      }
+}
+
+// Inputs of the gradient: dy, q, k, v and what the forward op made of them.
+template <bool Causal, pt::dtype D, class S, class T> lone_op gradient_op(std::vector<pt::binding> const& bindings) {
+  const auto forward = lone_op::make<pt::attention_op<Causal>, of<D, S>, of<D, T>, of<D, T>>(
+      {}, bindings, [](int input, std::size_t i) { return number(input + 1, i); });
+  auto op = lone_op::make<pt::attention_grad_op<Causal>, of<D, S>, of<D, S>, of<D, T>, of<D, T>, of<D, S>,
+                          pt::like<D, batch, head, S>>({}, bindings, number);
+  std::vector<buffer> made = forward.run_whole();
+  op.inputs[4] = std::move(made[0]);
+  op.inputs[5] = std::move(made[1]);
+  return op;
+}
+
+template <bool Causal, class S, class T> struct attends {
+  constexpr auto operator()(auto& g) const {
+    auto q = pt::param<pt::f32, batch, S, head, width>(g, "q", pt::uniform{-1, 1});
+    auto k = pt::param<pt::f32, batch, T, head, width>(g, "k", pt::uniform{-1, 1});
+    auto v = pt::param<pt::f32, batch, T, head, width>(g, "v", pt::uniform{-1, 1});
+    if constexpr (Causal) return weighted_sum(pt::causal_attention(q, k, v));
+    else return weighted_sum(pt::attention(q, k, v));
+  }
+};
+}  // namespace
+
+TEST_CASE("attention is what its formula says") {
+  check_formula(lone_op::make<pt::attention_op<false>, of<pt::f32, position>, of<pt::f32, far>, of<pt::f32, far>>(
+                    {}, bound, number), false);
+  check_formula(lone_op::make<pt::attention_op<true>, of<pt::f64, position>, of<pt::f64, position>,
+                              of<pt::f64, position>>({}, {}, number), true);
+  check_formula(lone_op::make<pt::attention_op<true>, of<pt::f32, long_position>, of<pt::f32, long_position>,
+                              of<pt::f32, long_position>>({}, {}, number), true);
+  check_formula(lone_op::make<pt::attention_op<true>, of<pt::f32, position>, of<pt::f32, far>, of<pt::f32, far>>(
+                    {}, bound, number), true);
+}
+
+TEST_CASE("scores far from zero neither overflow nor vanish") {
+  auto op = lone_op::make<pt::attention_op<true>, pt::like<pt::f32, position, single, single>,
+                          pt::like<pt::f32, position, single, single>, pt::like<pt::f32, position, single, single>>(
+      {}, {}, [](int input, std::size_t i) { return input == 2 ? 1.0 : input == 0 ? 100.0 : 10.0 * static_cast<double>(i); });
+  const std::vector<buffer> out = op.run_whole();
+  for (std::size_t i = 0; i < 7; ++i) {
+    CHECK(out[0].get(i) == doctest::Approx(1));
+    CHECK(out[1].get(i) == doctest::Approx(1000.0 * static_cast<double>(i)));
+  }
+}
+
+TEST_CASE("pieces of attention: queries, heads and sequences") {
+  check_pieces<pt::attention_op<false>, of<pt::f32, position>, of<pt::f32, far>, of<pt::f32, far>>({}, bound);
+  check_pieces<pt::attention_op<true>, of<pt::f64, position>, of<pt::f64, position>, of<pt::f64, position>>();
+  check_pieces<pt::attention_op<true>, of<pt::f32, long_position>, of<pt::f32, long_position>,
+               of<pt::f32, long_position>>();
+  check_pieces<pt::attention_op<true>, pt::like<pt::f32, single, single, single>,
+               pt::like<pt::f32, single, single, single>, pt::like<pt::f32, single, single, single>>();
+}
+
+TEST_CASE("pieces of its gradient: keys as well") {
+  check_cuts(gradient_op<false, pt::f32, position, far>(bound));
+  check_cuts(gradient_op<true, pt::f64, position, position>({}));
+  check_cuts(gradient_op<true, pt::f32, long_position, long_position>({}), 4e-6);
+  check_cuts(gradient_op<true, pt::f32, position, far>(bound));
+}
+
+TEST_CASE("gradients of attention against differences") {
+  check_gradients<attends<false, position, far>>({}, bound);
+  check_gradients<attends<true, position, position>>();
+}
