@@ -122,6 +122,7 @@ TEST_CASE("C is cut along the larger operand, and small products not at all") {
   using pt::cpu::detail::tiling;
   CHECK(choose_tiling(256, 3072, 768, 2) == tiling{1, 2});
   CHECK(choose_tiling(50257, 768, 256, 2) == tiling{2, 1});
+  CHECK(choose_tiling(2048, 2048, 2048, 2) == tiling{2, 1});
   CHECK(choose_tiling(2048, 2048, 2048, 4) == tiling{2, 2});
   CHECK(choose_tiling(64, 64, 64, 8) == tiling{1, 1});
   CHECK(choose_tiling(8, 768, 768, 4) == tiling{1, 4});

@@ -3,49 +3,23 @@
 #include <cblas.h>
 
 #include <cstddef>
-#include <cstdlib>
 #include <limits>
 #include <string>
-#include <string_view>
 #include <type_traits>
 
 #include <partita/core/error.hpp>
 #include <partita/device/cpu/workers.hpp>
 
-#if defined(OPENBLAS_VERSION) && defined(__GNUC__) && defined(__x86_64__)
-#define PARTITA_OPENBLAS_KERNELS 1
-// OpenBLAS exports these without declaring them; weak, because a build for one kind of processor has neither.
-extern "C" {
-[[gnu::weak]] void gotoblas_dynamic_init();
-[[gnu::weak]] void gotoblas_dynamic_quit();
-}
-#endif
-
 namespace partita::cpu {
 
 namespace detail {
 
-// Once a process, before the first product.
+// Once a process, before the first product: the workers are the threads, a product must not start others. Programs
+// that call OpenBLAS themselves find it single-threaded afterwards.
 inline void prepare_blas() {
   static const bool prepared = [] {
 #if defined(OPENBLAS_VERSION)
     openblas_set_num_threads(1);
-#endif
-#if defined(PARTITA_OPENBLAS_KERNELS)
-    // OpenBLAS releases older than a processor take it for an older one: 0.3.21 runs its 256-bit kernels on an AMD
-    // EPYC with 512-bit units. Measured there (sgemm 2048, one core): 119 GFLOP/s, with the 512-bit kernels 226. The
-    // kernels are chosen when the library is loaded; this chooses again, unless the user has, by OPENBLAS_CORETYPE.
-    const std::string_view chosen = openblas_get_corename();
-    const bool narrow = chosen == "Haswell" || chosen == "Zen";
-    const bool wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
-                      __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
-    if (narrow && wide && std::getenv("OPENBLAS_CORETYPE") == nullptr && gotoblas_dynamic_init != nullptr &&
-        gotoblas_dynamic_quit != nullptr) {
-      setenv("OPENBLAS_CORETYPE", "SkylakeX", 0);
-      gotoblas_dynamic_quit();
-      gotoblas_dynamic_init();
-      unsetenv("OPENBLAS_CORETYPE");
-    }
 #endif
     return true;
   }();
@@ -91,10 +65,12 @@ struct tiling {
   bool operator==(tiling const&) const = default;
 };
 
-// Every worker packs its stretch of op(A) and of op(B), at the price of some 32 operations an element (from the
-// difference between cutting 256 x 3072 x 768 by rows and by columns: 0.23 ns at 119 GFLOP/s). So the larger operand
-// is the one to cut. Tiles are multiples of `row_unit` x `column_unit`, which the micro-kernels' divide, and k is
-// never cut: the order of additions does not depend on the number of workers.
+// Every worker packs its stretch of op(A) and of op(B), at the price of some 32 operations an element, so the larger
+// operand is the one to cut. Measured on an AMD EPYC (family 26, 2 cores, OpenBLAS 0.3.21 with its Haswell kernels,
+// f32): 256 x 3072 x 768 by rows 215 GFLOP/s, by columns 225, the difference being 0.23 ns an element packed twice;
+// 50257 x 768 x 256 by rows 228, by columns 210; 2048 cubed 238 and 230, one worker 120. Tiles are multiples of
+// `row_unit` x `column_unit`, which the micro-kernels' divide, and k is never cut: the order of additions does not
+// depend on the number of workers.
 inline constexpr std::size_t row_unit = 8, column_unit = 16;
 inline tiling choose_tiling(std::size_t m, std::size_t n, std::size_t k, std::size_t workers) {
   constexpr double pack = 32, least = 1 << 20;  // operations; below `least` a worker's share is not worth waking it
@@ -102,11 +78,12 @@ inline tiling choose_tiling(std::size_t m, std::size_t n, std::size_t k, std::si
   const std::size_t row_units = units(m, row_unit), column_units = units(n, column_unit);
   const double depth = static_cast<double>(k);
   const double worth = 2 * static_cast<double>(m) * static_cast<double>(n) * depth / least;
-  const std::size_t most = worth < 1 ? 1 : worth < static_cast<double>(workers) ? static_cast<std::size_t>(worth) : workers;
+  const std::size_t affordable = worth < 1 ? 1 : static_cast<std::size_t>(worth < 1e6 ? worth : 1e6);
+  const std::size_t most = affordable < workers ? affordable : workers;
   tiling best;
   double best_cost = std::numeric_limits<double>::infinity();
-  for (std::size_t rows = 1; rows <= most && rows <= row_units; ++rows)
-    for (std::size_t columns = 1; rows * columns <= most && columns <= column_units; ++columns) {
+  for (std::size_t columns = 1; columns <= most && columns <= column_units; ++columns)  // of equals the fewest columns
+    for (std::size_t rows = 1; rows * columns <= most && rows <= row_units; ++rows) {
       const double tall = static_cast<double>(units(row_units, rows) * row_unit);
       const double wide = static_cast<double>(units(column_units, columns) * column_unit);
       const double cost = depth * (2 * tall * wide + pack * (tall + wide));
