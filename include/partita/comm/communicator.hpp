@@ -8,17 +8,14 @@
 //   ranks; a *member* is a position in it. Every member of a group makes the same calls of that group in the same
 //   order. Calls of different groups may be ordered differently only where no cycle of waiting arises (D8).
 // - Counts are in elements, bytes in messages. Buffers are aligned for their dtype. A count of zero is legal, and
-// then
-//   so is a null pointer. Buffers of one call do not overlap, but where a call says so.
+//   then so is a null pointer. Buffers of one call do not overlap, but where a call says so.
 // - Reductions combine member 0, then 1, then 2, ... element by element in the dtype itself, and every member
-// receives
-//   the same bits, whatever the number of threads or cores.
+//   receives the same bits, whatever the number of threads or cores.
 // - A maximum is NaN where any member's element is: a NaN must not vanish on its way to where it is looked for.
 // - If members of one call disagree (kind, count, dtype, reduction, root), every one of them throws `error`, which
 //   names the group, the ranks and both calls. The contents of the buffers are then unspecified.
 // - After `abort` every blocked and every later call of any rank throws `aborted`, which names who failed first. A
-// call
-//   throws only when no other rank touches its buffers any more, so unwinding may free them.
+//   call throws only when no other rank touches its buffers any more, so unwinding may free them.
 // - A step allocates nothing: state per group and rank is made with the communicator.
 #pragma once
 #include <array>
@@ -95,14 +92,13 @@ struct traffic_counts {
 };
 
 // all_reduce      buffer[count], in place.
-// all_gather      mine[counts[me]] -> all[sum of counts], pieces in member order; `mine` may be the own piece of
-// `all`. reduce_scatter  all[sum of counts] -> mine[counts[me]]; `mine` may be the own piece of `all`. all_to_all
-// send: send_counts[m] elements for member m, one after the other; receive likewise.
-//                 send_counts[b] of member a equals receive_counts[a] of member b.
+// all_gather      mine[counts[me]] -> all[sum of counts], pieces in member order.
+// reduce_scatter  all[sum of counts] -> mine[counts[me]]. As for all_gather, `mine` may be the own piece of `all`.
+// all_to_all      send: counts[m] elements for member m, one after the other; receive likewise. What
+//                 member a sends to b is what b receives from a.
 // broadcast       buffer[count] of member `root` -> every buffer.
-// exchange        all messages progress together, so two ranks that both "send first" do not block each other;
-// returns
-//                 when every send has been taken and every receive has arrived.
+// exchange        all messages progress together, so two ranks that both "send first" do not block each other.
+//                 Returns when every send has been taken and every receive has arrived.
 // barrier         returns when every member has called it.
 // abort           from any thread, at any time; the first call counts, later ones do nothing.
 template <class C>

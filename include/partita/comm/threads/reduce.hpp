@@ -21,7 +21,7 @@ struct sum_of {
 struct max_of {
   template <class T> T operator()(T left, T right) const {
     if constexpr (std::is_integral_v<T>) return left < right ? right : left;
-    else return (left < right) | (right != right) ? right : left;  // NaN on either side stays
+    else return ((left < right) | (right != right)) ? right : left;  // NaN on either side stays
   }
 };
 

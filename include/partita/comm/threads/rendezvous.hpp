@@ -87,8 +87,10 @@ private:
   static constexpr std::uint64_t poison = std::uint64_t{1} << 63;
   static constexpr std::uint32_t alarm = std::uint32_t{1} << 31;
 
-  // Up to this many bytes of buffers the last to arrive does all of the work.
-  static constexpr std::size_t alone_bytes = 128 * 1024;
+  // Up to this many bytes of buffers the last to arrive does all of the work. Measured on 2 cores of an AMD EPYC
+  // (family 26): an all-gather of 64 KiB between 2 ranks takes 1.4 us where 128 KiB here makes it 3.5, an all-reduce
+  // 3.8 instead of 4.8; below, 16 KiB gains nothing. 4 ranks on the 2 cores do not care.
+  static constexpr std::size_t alone_bytes = 64 * 1024;
 
   std::span<member> members() { return {members_.get(), ranks_.size()}; }
 
