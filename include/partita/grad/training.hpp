@@ -49,7 +49,7 @@ template <class M, class O, class C> struct as_training_type<training<M, O, C>> 
 // Marks a result of the model, so that plans place it like any op.
 struct output_op {
   static constexpr std::string_view name = "output", annotation = "... -> ...";
-  static constexpr bool is_output = true;
+  static constexpr bool is_output = true, is_view = true;
   static constexpr double flops_per_point = 0;
   template <class Call> static void kernel(Call& call) {
     auto const* x = call.template input<0>();
@@ -63,13 +63,16 @@ template <class G, class Tensor> constexpr void mark_output(G& g, label name, Te
     g.names[g.ops[g.ops.size - 1].name] = {-1, name, {}};
   }
 }
+template <bool IsLoss, class Tensor> constexpr void seed_output(named_output<IsLoss, Tensor> const& o) {
+  if constexpr (IsLoss) seed_loss(o.tensor, o.weight);
+}
 template <class G, class... Out> constexpr void finish(G& g, std::tuple<Out...> const& all) {
   if constexpr (!(Out::is_loss || ...)) (void)reject<mistake::model_returns_no_loss<Out...>>::value;
   else {
     std::apply([&](auto const&... o) { (mark_output(g, o.name, o.tensor), ...); }, all);
     g.forward_count = g.ops.size;
     if (g.poisoned || !g.trains) return;
-    std::apply([&](auto const&... o) { ((o.weight != 0 ? seed_loss(o.tensor, o.weight) : void()), ...); }, all);
+    std::apply([&](auto const&... o) { (seed_output(o), ...); }, all);
     run_rules(g, g.forward_count);
   }
 }

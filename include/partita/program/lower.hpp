@@ -1,0 +1,298 @@
+// From the completed plan to the program of one rank: its projection of the one order.
+#pragma once
+#include <partita/program/lower_move.hpp>
+#include <partita/program/memory.hpp>
+
+namespace partita {
+
+namespace detail {
+
+class rank_lowering {
+ public:
+  rank_lowering(lowering const& shared, int rank, bool forward_only)
+      : s_(shared), g_(shared.graph()), c_(shared.plan_completed()), rank_(rank), forward_(forward_only), build_(p_),
+        moves_(shared, build_, rank) {
+    values_.resize(static_cast<std::size_t>(c_.values.size));
+  }
+  program lower() {
+    p_.rank = rank_;
+    p_.groups = s_.groups();
+    p_.digest = s_.digest();
+    for (int id = 0; id < c_.nodes.size; ++id) store(id);
+    for (instance const& i : s_.order())
+      if (!forward_ || s_.in_forward(i.node)) lower(i);
+    publish();
+    plan_memory(p_);
+    return std::move(p_);
+  }
+
+ private:
+  std::vector<held>& pieces(int value) {
+    std::vector<held>& v = values_[static_cast<std::size_t>(value)];
+    if (v.empty()) v.resize(static_cast<std::size_t>(times_of(c_.values[value].lay).size()));
+    return v;
+  }
+  op_info const& info(int op) const { return *g_.ops[op].info; }
+  static outside outside_of(int tensor, held const& h, box const& whole) {
+    outside o;
+    o.tensor = tensor;
+    o.at = h.at;
+    o.rank = h.piece.rank;
+    for (int a = 0; a < o.rank; ++a) {
+      o.begin[a] = h.piece.at[a].begin;
+      o.extents[a] = h.piece.at[a].size;
+      o.whole[a] = whole.at[a].size;
+    }
+    return o;
+  }
+
+  // Sources have no instructions. Stored ones come first and in both programs, so that they lie at the same addresses.
+  void store(int id) {
+    node const& n = c_.nodes[id];
+    if (n.kind != node_kind::compute || info(n.op).source == source_kind::none) return;
+    const source_kind kind = info(n.op).source;
+    if (kind == source_kind::input && forward_ && !s_.in_forward(id)) return;
+    bool here = false;
+    const position at = position_at(n.over.where, rank_, n.time, 0, here);
+    if (!here) return;
+    operand const& x = info(n.op).outputs[0];
+    value const& v = c_.values[n.first_value];
+    held h;
+    h.piece = box_of(g_, x, v.lay, s_.sizes(), at);
+    const bool stored = kind != source_kind::input;
+    h.at = {build_.add_buffer(h.piece.elements() * size_of(x.type), x.type, v.tensor, stored ? region::state : region::arena), 0};
+    if (!stored) p_.buffers.back().from_start = true;
+    pieces(n.first_value)[0] = h;
+    (stored ? p_.stored : p_.inputs).push_back(outside_of(v.tensor, h, whole_of(g_, x)));
+  }
+
+  void lower(instance const& i) {
+    node const& n = c_.nodes[i.node];
+    switch (n.kind) {
+      case node_kind::compute: return compute(i, n);
+      case node_kind::assemble: return assemble(i, n);
+      case node_kind::move: {
+        const int from = c_.input(n, 0);
+        const held made = moves_.lower(i, pieces(from), s_.readers(from) == 1 && !shared_buffer(from));
+        if (!made.valid()) return;
+        position at;
+        at.times = n.time;
+        n.time.index(i.index, at.index);
+        pieces(n.first_value)[static_cast<std::size_t>(stored_index(times_of(c_.values[n.first_value].lay), at))] = made;
+        return;
+      }
+    }
+  }
+  // May another value lie in the same buffer (a view, a stored tensor)?
+  bool shared_buffer(int value) const {
+    node const& n = c_.nodes[c_.values[value].node];
+    return n.kind == node_kind::compute && (info(n.op).is_view || info(n.op).source != source_kind::none);
+  }
+
+  // The wanted piece of a value as one run of memory: a place inside what is held, or a copy of it.
+  reference view(int value, position const& at, box const& wanted, lane where, instance const& of) {
+    layout const& lay = c_.values[value].lay;
+    held const& h = pieces(value)[static_cast<std::size_t>(stored_index(times_of(lay), at))];
+    const dtype type = g_.operand_of(c_.values[value].tensor).type;
+    if (!h.valid())
+      throw error("lowering: rank " + std::to_string(rank_) + " does not hold what op " +
+                  std::string(g_.name(c_.nodes[of.node].op).view()) + " reads");
+    if (is_contiguous(h.piece, wanted)) {
+      const std::size_t offset = wanted.elements() == 0 ? 0 : locate(h.piece, wanted).offset * size_of(type);
+      return {h.at.buffer, h.at.offset + offset};
+    }
+    view_key key{h.at.buffer, h.at.offset, {}};
+    for (int a = 0; a < wanted.rank; ++a) {
+      key.box.push_back(wanted.at[a].begin);
+      key.box.push_back(wanted.at[a].size);
+    }
+    const auto known = views_.find(key);
+    if (known != views_.end()) return known->second;
+    const held made{build_.fresh(wanted, type, c_.values[value].tensor), wanted};
+    build_.copy(h, made, wanted, type, where, of);
+    views_[key] = made.at;
+    return made.at;
+  }
+
+  void compute(instance const& i, node const& n) {
+    op_entry const& e = g_.ops[n.op];
+    op_info const& f = *e.info;
+    if (f.source != source_kind::none) return;
+    bool here = false;
+    const position at = position_at(n.over.where, rank_, n.time, i.index, here);
+    if (!here) return;
+    compute_call call;
+    call.op = n.op;
+    interval letters[max_dims]{};
+    bool empty = false;
+    for (int d = 0; d < f.dim_count; ++d) {
+      letters[d] = letter_interval(g_, f, n.over, d, s_.sizes(), at);
+      call.extents[d] = letters[d].size;
+      call.offsets[d] = letters[d].begin;
+      call.wholes[d] = g_.extent(f.dims[d].axis);
+      empty = empty || letters[d].size == 0;
+    }
+    std::vector<reference> inputs, outputs;
+    for (int k = 0; k < n.input_count; ++k) {
+      const int v = c_.input(n, k);
+      if (f.variadic) {
+        if (counts_here(c_.values[v].lay)) inputs.push_back(pieces(v)[0].at);
+      } else inputs.push_back(view(v, at, operand_box(g_, f, f.inputs[k], letters), lane::compute, i));
+    }
+    const int assembler = direct_assembler(n, e);
+    for (int o = 0; o < f.output_count; ++o) {
+      operand const& x = f.outputs[o];
+      const int v = n.first_value + o;
+      value const& made = c_.values[v];
+      held h;
+      h.piece = operand_box(g_, f, x, letters);
+      const int carried = g_.tensors[made.tensor].carried;
+      if (f.is_view) h.at = inputs[0];
+      else if (carried >= 0) h.at = pieces(c_.source_value[carried])[0].at;
+      else if (assembler >= 0) h.at = into_assembled(assembler, at, call.accumulate, x.type, made.tensor);
+      else h.at = build_.fresh(h.piece, x.type, made.tensor);
+      pieces(v)[static_cast<std::size_t>(stored_index(times_of(made.lay), at))] = h;
+      outputs.push_back(h.at);
+      if (empty && !f.is_view && !call.accumulate && h.piece.elements() > 0)
+        build_.fill(h.at, h.piece.elements(), x.type, x.reduce == reduction::max ? -huge : 0, lane::compute, i);
+    }
+    if (f.is_view || empty) return;
+    if (s_.options().workspace)
+      if (const std::size_t bytes = s_.options().workspace(n.op, call.extents); bytes > 0)
+        call.scratch = {build_.add_buffer(bytes, f32, -1), 0};
+    build_.compute(call, inputs, outputs, f.output_count > 0 ? f.outputs[0].type : f32, i);
+  }
+  // An operand of a sum over all devices counts where it lies, replicas once.
+  bool counts_here(layout const& l) const {
+    int c[max_levels]{};
+    if (!l.where.coordinates_of(rank_, c)) return false;
+    for (int level = 0; level < l.where.rank; ++level) {
+      bool cut = false;
+      for (int p = 0; p < l.count; ++p) cut = cut || l.parts[p].level == level;
+      if (!cut && c[level] != 0) return false;
+    }
+    return true;
+  }
+  // The node that sums this op's output over time and nothing else reads it: the op then adds to that sum itself.
+  int direct_assembler(node const& n, op_entry const& e) {
+    if (!e.info->accumulates || n.value_count != 1 || s_.readers(n.first_value) != 1) return -1;
+    if (direct_.empty()) {
+      direct_.assign(static_cast<std::size_t>(c_.values.size), -1);
+      for (int id = 0; id < c_.nodes.size; ++id) {
+        node const& a = c_.nodes[id];
+        if (a.kind != node_kind::assemble) continue;
+        layout const& from = c_.values[c_.input(a, 0)].lay;
+        bool sums = true;
+        for (int p = 0; p < from.count; ++p) {
+          part const& x = from.parts[p];
+          if (!x.in_time()) continue;
+          const bool kept = !x.partial() && part_in(a.over, x);
+          sums = sums && (kept || (x.partial() && x.reduce == reduction::sum));
+        }
+        if (sums) direct_[static_cast<std::size_t>(c_.input(a, 0))] = id;
+      }
+    }
+    return direct_[static_cast<std::size_t>(n.first_value)];
+  }
+  static bool part_in(layout const& l, part const& x) {
+    for (int p = 0; p < l.count; ++p)
+      if (same_cut(l.parts[p], x)) return true;
+    return false;
+  }
+  reference into_assembled(int assembler, position const& at, bool& accumulate, dtype type, int tensor) {
+    node const& a = c_.nodes[assembler];
+    layout const& lay = c_.values[a.first_value].lay;
+    held& sum = pieces(a.first_value)[static_cast<std::size_t>(stored_index(times_of(lay), at))];
+    accumulate = sum.valid();
+    if (!sum.valid()) {
+      sum.piece = box_of(g_, g_.operand_of(tensor), lay, s_.sizes(), at);
+      sum.at = build_.fresh(sum.piece, type, tensor);
+    }
+    return sum.at;
+  }
+
+  void assemble(instance const& i, node const& n) {
+    const int from = c_.input(n, 0);
+    value const& source = c_.values[from];
+    bool here = false;
+    const position at = position_at(n.over.where, rank_, n.time, i.index, here);
+    if (!here) return;
+    node const& maker = c_.nodes[source.node];
+    if (maker.kind == node_kind::compute && direct_assembler(maker, g_.ops[maker.op]) == i.node) return;
+    operand const& x = g_.operand_of(source.tensor);
+    held const& piece = pieces(from)[static_cast<std::size_t>(stored_index(times_of(source.lay), at))];
+    value const& made = c_.values[n.first_value];
+    held& sum = pieces(n.first_value)[static_cast<std::size_t>(stored_index(times_of(made.lay), at))];
+    if (!sum.valid()) {
+      sum.piece = box_of(g_, x, made.lay, s_.sizes(), at);
+      sum.at = build_.fresh(sum.piece, x.type, source.tensor);
+    }
+    bool combine = false;
+    reduction reduce = reduction::sum;
+    for (int p = 0; p < source.lay.count; ++p)
+      if (part const& q = source.lay.parts[p]; q.partial() && q.in_time()) {
+        combine = combine || index_of_part(q, at) > 0;
+        reduce = q.reduce;
+      }
+    build_.copy(piece, sum, piece.piece, x.type, lane::compute, i, combine, reduce);
+  }
+
+  // What the world outside reads after the step.
+  void publish() {
+    for (int id = 0; id < c_.nodes.size; ++id) {
+      node const& n = c_.nodes[id];
+      if (n.kind != node_kind::compute) continue;
+      op_entry const& e = g_.ops[n.op];
+      if (e.info->is_output && (!forward_ || s_.in_forward(id))) {
+        held const& h = pieces(n.first_value)[0];
+        if (!h.valid()) continue;
+        p_.buffers[static_cast<std::size_t>(h.at.buffer)].to_end = true;
+        p_.outputs.push_back(outside_of(c_.values[n.first_value].tensor, h, whole_of(g_, e.info->outputs[0])));
+      }
+      if (forward_ || !s_.options().keep_gradients || e.when != pass::update) continue;
+      for (int k = 0; k < n.input_count && !e.info->variadic; ++k) {
+        const int v = c_.input(n, k), tensor = c_.values[v].tensor;
+        const int parameter = e.origin;
+        if (parameter == n.op || g_.tensors[g_.ops[parameter].first_output].gradient != tensor) continue;
+        const position at = [&] {
+          bool here = false;
+          return position_at(c_.values[v].lay.where, rank_, {}, 0, here);
+        }();
+        held const& h = pieces(v)[static_cast<std::size_t>(stored_index(times_of(c_.values[v].lay), at))];
+        if (!h.valid()) continue;
+        p_.buffers[static_cast<std::size_t>(h.at.buffer)].to_end = true;
+        p_.gradients.push_back(outside_of(g_.ops[parameter].first_output, h, whole_of(g_, g_.operand_of(tensor))));
+      }
+    }
+  }
+
+  static constexpr double huge = 1.7976931348623157e308;
+  struct view_key {
+    int buffer;
+    std::size_t offset;
+    std::vector<std::size_t> box;
+    bool operator<(view_key const& o) const {
+      return std::tie(buffer, offset, box) < std::tie(o.buffer, o.offset, o.box);
+    }
+  };
+  lowering const& s_;
+  graph_data const& g_;
+  completed const& c_;
+  int rank_;
+  bool forward_;
+  program p_;
+  program_builder build_;
+  move_lowering moves_;
+  std::vector<std::vector<held>> values_;
+  std::map<view_key, reference> views_;
+  std::vector<int> direct_;
+};
+
+}  // namespace detail
+
+// The program of one rank; `forward_only`: up to the model's outputs.
+inline program lower(lowering const& shared, int rank, bool forward_only = false) {
+  return detail::rank_lowering(shared, rank, forward_only).lower();
+}
+
+}  // namespace partita

@@ -1,0 +1,190 @@
+// One order of all instances for all ranks (DESIGN D8): list scheduling in integer time. Every rank runs its projection.
+#pragma once
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <queue>
+#include <vector>
+
+#include <partita/plan/instances.hpp>
+
+namespace partita {
+
+struct instance {
+  int node = 0, index = 0;
+};
+
+namespace detail {
+// Devices that belong to the same nodes are one resource.
+struct device_classes {
+  std::vector<std::vector<int>> of_node;  // per node: its classes
+  int count = 0;
+};
+inline void add_devices(placement const& w, std::vector<int>& to) {
+  for (int i = 0, n = w.size(); i < n; ++i) to.push_back(w.device_at(i));
+}
+inline device_classes classify(completed const& c) {
+  std::vector<std::vector<int>> sets;      // distinct device sets
+  std::vector<int> set_of(static_cast<std::size_t>(c.nodes.size));
+  std::vector<std::pair<placement, placement>> seen;
+  std::vector<int> seen_set;
+  for (int id = 0; id < c.nodes.size; ++id) {
+    node const& n = c.nodes[id];
+    placement const& to = n.over.where;
+    placement const& from = n.kind == node_kind::move ? c.values[c.input(n, 0)].lay.where : to;
+    std::size_t k = 0;
+    while (k < seen.size() && !(seen[k].first == from && seen[k].second == to)) ++k;
+    if (k == seen.size()) {
+      std::vector<int> devices;
+      add_devices(from, devices);
+      add_devices(to, devices);
+      std::sort(devices.begin(), devices.end());
+      devices.erase(std::unique(devices.begin(), devices.end()), devices.end());
+      seen.emplace_back(from, to);
+      const auto known = std::find(sets.begin(), sets.end(), devices);
+      seen_set.push_back(static_cast<int>(known - sets.begin()));
+      if (known == sets.end()) sets.push_back(std::move(devices));
+    }
+    set_of[static_cast<std::size_t>(id)] = seen_set[k];
+  }
+  std::vector<std::vector<int>> signature(static_cast<std::size_t>(c.devices));
+  for (std::size_t s = 0; s < sets.size(); ++s)
+    for (int d : sets[s]) signature[static_cast<std::size_t>(d)].push_back(static_cast<int>(s));
+  std::vector<std::vector<int>> distinct = signature;
+  std::sort(distinct.begin(), distinct.end());
+  distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
+  device_classes r;
+  r.count = static_cast<int>(distinct.size());
+  std::vector<std::vector<int>> classes_of_set(sets.size());
+  for (std::size_t k = 0; k < distinct.size(); ++k)
+    for (int s : distinct[k]) classes_of_set[static_cast<std::size_t>(s)].push_back(static_cast<int>(k));
+  for (int id = 0; id < c.nodes.size; ++id)
+    r.of_node.push_back(classes_of_set[static_cast<std::size_t>(set_of[static_cast<std::size_t>(id)])]);
+  return r;
+}
+}  // namespace detail
+
+// `duration(node)` in integer ticks of one instance. Among the instances that could start at the same time: lower index in
+// time first (a micro-batch is finished before the next begins, unless wishes say otherwise), stage sends before moves
+// of a micro-batch before others, then the order of the trace, which is the same in all processes of one program.
+inline std::vector<instance> order_instances(graph_data const& g, completed const& c, instance_graph const& ig,
+                                             std::function<std::int64_t(node const&)> const& duration) {
+  const detail::device_classes classes = detail::classify(c);
+  struct candidate {
+    std::int64_t ready;
+    int index, kind, vertex;
+  };
+  struct by_ready {
+    bool operator()(candidate const& a, candidate const& b) const {
+      return a.ready != b.ready ? a.ready > b.ready : a.vertex > b.vertex;
+    }
+  };
+  struct by_rank {
+    bool operator()(candidate const& a, candidate const& b) const {
+      if (a.index != b.index) return a.index > b.index;
+      if (a.kind != b.kind) return a.kind > b.kind;
+      return a.vertex > b.vertex;
+    }
+  };
+  // One queue per (classes, lane).
+  struct queue {
+    std::vector<int> classes;
+    int lane;
+    std::priority_queue<candidate, std::vector<candidate>, by_ready> pending;
+    std::priority_queue<candidate, std::vector<candidate>, by_rank> available;
+  };
+  std::vector<queue> queues;
+  std::vector<int> queue_of(static_cast<std::size_t>(c.nodes.size)), node_of(static_cast<std::size_t>(ig.vertices), -1);
+  std::vector<std::int64_t> ticks(static_cast<std::size_t>(c.nodes.size));
+  for (int id = 0; id < c.nodes.size; ++id) {
+    const std::size_t i = static_cast<std::size_t>(id);
+    const int lane = c.nodes[id].kind == node_kind::move ? 1 : 0;
+    std::size_t q = 0;
+    while (q < queues.size() && !(queues[q].lane == lane && queues[q].classes == classes.of_node[i])) ++q;
+    if (q == queues.size()) queues.push_back({classes.of_node[i], lane, {}, {}});
+    queue_of[i] = static_cast<int>(q);
+    const bool source = c.nodes[id].kind == node_kind::compute && g.ops[c.nodes[id].op].info->source != source_kind::none;
+    ticks[i] = source ? 0 : std::max<std::int64_t>(1, duration(c.nodes[id]));
+    for (int v = ig.first[id]; v < ig.first[id + 1]; ++v) node_of[static_cast<std::size_t>(v)] = id;
+  }
+  std::vector<std::int64_t> free(static_cast<std::size_t>(2 * classes.count), 0),
+      ready(static_cast<std::size_t>(ig.vertices), 0);
+  std::vector<int> waits(ig.waits.begin(), ig.waits.end());
+  std::vector<instance> order;
+  order.reserve(static_cast<std::size_t>(ig.instances));
+  std::vector<int> finished;  // vertices that take no time: wishes
+  std::size_t left = static_cast<std::size_t>(ig.instances);
+  auto offer = [&](int v) {
+    if (v >= ig.instances) {
+      finished.push_back(v);
+      return;
+    }
+    const int id = node_of[static_cast<std::size_t>(v)];
+    node const& n = c.nodes[id];
+    int kind = 0;
+    if (n.kind == node_kind::move) {
+      const bool stage = !(c.values[c.input(n, 0)].lay.where == n.over.where);
+      kind = stage ? 0 : n.time.count > 0 ? 1 : 2;
+    }
+    queues[static_cast<std::size_t>(queue_of[static_cast<std::size_t>(id)])].pending.push(
+        {ready[static_cast<std::size_t>(v)], v - ig.first[id], kind, v});
+  };
+  auto complete_vertex = [&](int v, std::int64_t end) {
+    for (int e = ig.begin[v]; e < ig.begin[v + 1]; ++e) {
+      const std::size_t to = static_cast<std::size_t>(ig.to[e]);
+      ready[to] = std::max(ready[to], end);
+      if (--waits[to] == 0) offer(static_cast<int>(to));
+    }
+  };
+  auto drain = [&] {
+    while (!finished.empty()) {
+      const int v = finished.back();
+      finished.pop_back();
+      complete_vertex(v, ready[static_cast<std::size_t>(v)]);
+    }
+  };
+  for (int v = 0; v < ig.vertices; ++v)
+    if (waits[static_cast<std::size_t>(v)] == 0) offer(v);
+  drain();
+  while (left > 0) {
+    int best = -1;
+    std::int64_t best_start = 0;
+    for (std::size_t q = 0; q < queues.size(); ++q) {
+      queue& x = queues[q];
+      if (x.pending.empty() && x.available.empty()) continue;
+      std::int64_t until = 0;
+      for (int k : x.classes) until = std::max(until, free[static_cast<std::size_t>(2 * k + x.lane)]);
+      while (!x.pending.empty() && x.pending.top().ready <= until) {
+        x.available.push(x.pending.top());
+        x.pending.pop();
+      }
+      const std::int64_t start = x.available.empty() ? x.pending.top().ready : until;
+      if (best < 0 || start < best_start) {
+        best = static_cast<int>(q);
+        best_start = start;
+      }
+    }
+    if (best < 0) break;  // a cycle: verification has named it
+    queue& x = queues[static_cast<std::size_t>(best)];
+    if (x.available.empty()) {
+      const std::int64_t until = x.pending.top().ready;
+      while (!x.pending.empty() && x.pending.top().ready <= until) {
+        x.available.push(x.pending.top());
+        x.pending.pop();
+      }
+    }
+    const candidate chosen = x.available.top();
+    x.available.pop();
+    const int id = node_of[static_cast<std::size_t>(chosen.vertex)];
+    const std::int64_t end = best_start + ticks[static_cast<std::size_t>(id)];
+    if (ticks[static_cast<std::size_t>(id)] > 0)
+      for (int k : x.classes) free[static_cast<std::size_t>(2 * k + x.lane)] = end;
+    order.push_back({id, chosen.vertex - ig.first[id]});
+    --left;
+    complete_vertex(chosen.vertex, end);
+    drain();
+  }
+  return order;
+}
+
+}  // namespace partita
