@@ -9,17 +9,10 @@
 #include <cstddef>
 
 #include <partita/ops/pointwise.hpp>
+#include <partita/ops/row_blocks.hpp>
 
 namespace partita::detail {
 
-struct row_blocks {
-  static constexpr std::size_t most = 64, least_rows = 32;
-  std::size_t rows, block;
-  explicit row_blocks(std::size_t n)
-      : rows(n), block((n + most - 1) / most < least_rows ? least_rows : (n + most - 1) / most) {}
-  std::size_t count() const { return (rows + block - 1) / block; }
-  std::size_t end(std::size_t b) const { return (b + 1) * block < rows ? (b + 1) * block : rows; }
-};
 // Bytes of scratch: dscale and dbias of every block.
 inline std::size_t normalize_rows_workspace(std::size_t rows, std::size_t h, std::size_t element_size) {
   const std::size_t blocks = row_blocks(rows).count();

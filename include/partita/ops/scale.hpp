@@ -6,6 +6,7 @@ namespace partita {
 
 struct scale_op {
   static constexpr std::string_view name = "scale", annotation = "... -> ...";
+  static constexpr bool passes_partial = true;
   static constexpr int parameter_count = 1;
   template <class V> PARTITA_HOST_DEVICE static V point(V x, V factor) { return x * factor; }
   static constexpr auto gradient(auto dy, auto y, auto) {

@@ -58,13 +58,19 @@ template <int After> struct softmax_op {
     const std::size_t v = call.extent('v');
     detail::each_line<After>(call, [=](auto const& team, std::size_t begin, auto stride) {
       const value most = team.max(v, [=](std::size_t i) { return value(x[begin + i * stride]); });
-      // the second evaluation of exp costs less than a pass over rounded results, and keeps narrow types exact
-      const value total = team.sum(v, [=](std::size_t i) { return math::exp(value(x[begin + i * stride]) - most); });
-      const value inverse = value(1) / total;
-      team.each(v, [=](std::size_t i) {
-        const std::size_t at = begin + i * stride;
-        y[at] = static_cast<element>(math::exp(value(x[at]) - most) * inverse);
-      });
+      if constexpr (std::is_same_v<element, value>) {
+        team.each(v, [=](std::size_t i) { y[begin + i * stride] = math::exp(x[begin + i * stride] - most); });
+        const value inverse = value(1) / team.sum(v, [=](std::size_t i) { return y[begin + i * stride]; });
+        team.each(v, [=](std::size_t i) { y[begin + i * stride] *= inverse; });
+      } else {  // from x again: the sum and the results are rounded once
+        const value total =
+            team.sum(v, [=](std::size_t i) { return math::exp(value(x[begin + i * stride]) - most); });
+        const value inverse = value(1) / total;
+        team.each(v, [=](std::size_t i) {
+          const std::size_t at = begin + i * stride;
+          y[at] = static_cast<element>(math::exp(value(x[at]) - most) * inverse);
+        });
+      }
     });
   }
 };

@@ -7,6 +7,7 @@ namespace partita {
 
 struct subtract_op {
   static constexpr std::string_view name = "subtract", annotation = "..., ... -> ...";
+  static constexpr bool passes_partial = true;
   template <class V> PARTITA_HOST_DEVICE static V point(V a, V b) { return a - b; }
   static constexpr auto gradient(auto dy, auto, auto, auto) {
     return std::tuple{dy, [=] { return apply<scale_op>(attributes{{-1}}, dy); }};

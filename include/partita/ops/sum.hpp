@@ -3,6 +3,7 @@
 #pragma once
 #include <partita/ops/axis_position.hpp>
 #include <partita/ops/pointwise.hpp>
+#include <partita/ops/row_blocks.hpp>
 
 namespace partita {
 
@@ -96,26 +97,37 @@ template <int After, bool Mean> struct sum_axis_op {
         const value total = team.sum(v, [=](std::size_t i) { return value(in[i]); });
         if (team.first()) y[row] = static_cast<element>(total * share);
       });
-    else {  // some columns at a time, so that their sums stay in the cache; each is added from first to last
-      constexpr std::size_t width = 256;
-      const std::size_t blocks = (n.inner + width - 1) / width;
-      call.rows(n.outer * blocks, [=](std::size_t row, auto const& team) {
-        const std::size_t begin = row % blocks * width, left = n.inner - begin, columns = left < width ? left : width;
-        auto const* const in = x + row / blocks * v * n.inner + begin;
-        element* const out = y + row / blocks * n.inner + begin;
-        if constexpr (std::is_same_v<element, value>) {
-          team.each(columns, [=](std::size_t i) { out[i] = 0; });
-          for (std::size_t line = 0; line < v; ++line)
-            team.each(columns, [=](std::size_t i) { out[i] += in[line * n.inner + i]; });
-          if constexpr (Mean) team.each(columns, [=](std::size_t i) { out[i] *= share; });
-        } else
-          team.each(columns, [=](std::size_t i) {
-            value total = 0;
-            for (std::size_t line = 0; line < v; ++line) total += value(in[line * n.inner + i]);
-            out[i] = static_cast<element>(total * share);
-          });
+    else {
+      value* const scratch = call.template scratch<value>();
+      const detail::row_blocks blocks(v);
+      call.rows(n.outer * blocks.count(), [=](std::size_t part, auto const& team) {
+        const std::size_t b = part % blocks.count();
+        auto const* const in = x + part / blocks.count() * v * n.inner;
+        value* const sums = scratch + part * n.inner;
+        team.each(n.inner, [=](std::size_t i) { sums[i] = 0; });
+        for (std::size_t line = b * blocks.block; line < blocks.end(b); ++line)
+          team.each(n.inner, [=](std::size_t i) { sums[i] += value(in[line * n.inner + i]); });
+      });
+      call.rows(n.outer, [=](std::size_t row, auto const& team) {
+        element* const out = y + row * n.inner;
+        if (blocks.count() == 0) {
+          team.each(n.inner, [=](std::size_t i) { out[i] = element(0); });
+          return;
+        }
+        value* const sums = scratch + row * blocks.count() * n.inner;
+        for (std::size_t b = 1; b < blocks.count(); ++b)
+          team.each(n.inner, [=](std::size_t i) { sums[i] += sums[b * n.inner + i]; });
+        team.each(n.inner, [=](std::size_t i) { out[i] = static_cast<element>(sums[i] * share); });
       });
     }
+  }
+  template <class Shape> static std::size_t workspace(Shape const& s) {
+    if constexpr (After == 0) return 0;
+    const std::size_t v = s.extent('v'), lines = v < 1 ? 1 : v;
+    std::size_t all = 1;
+    for (int d = 0; d < s.info->dim_count; ++d) all *= s.extents[d];
+    return all / lines * detail::row_blocks(v).count() *
+           (s.element_size < sizeof(float) ? sizeof(float) : s.element_size);
   }
 };
 

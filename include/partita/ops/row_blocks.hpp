@@ -1,0 +1,17 @@
+// Sums over rows, in parallel: blocks of rows that depend on the number of rows alone, so that the result does not
+// depend on how many threads there are. Each block is summed by one thread, then the blocks are added in their order.
+#pragma once
+#include <cstddef>
+
+namespace partita::detail {
+
+struct row_blocks {
+  static constexpr std::size_t most = 64, least_rows = 32;
+  std::size_t rows, block;
+  explicit row_blocks(std::size_t n)
+      : rows(n), block((n + most - 1) / most < least_rows ? least_rows : (n + most - 1) / most) {}
+  std::size_t count() const { return (rows + block - 1) / block; }
+  std::size_t end(std::size_t b) const { return (b + 1) * block < rows ? (b + 1) * block : rows; }
+};
+
+}  // namespace partita::detail
