@@ -59,7 +59,8 @@ template <class Op, class... In> constexpr void explain() {
                                                     on_axis<t::result.other>>>::value;
   else if constexpr (t::what == verdict::extents)
     (void)reject<mistake::one_axis_has_two_extents<Op, letter<t::result.at>, on_axis<t::result.one>,
-                                                   on_axis<t::result.other>>>::value;
+                                                   extent<t::result.one->extent>, on_axis<t::result.other>,
+                                                   extent<t::result.other->extent>>>::value;
   else if constexpr (t::what == verdict::unknown_axis)
     (void)reject<mistake::output_axis_is_not_given_by_an_input_or_the_op<Op, letter<t::result.at>>>::value;
   else
