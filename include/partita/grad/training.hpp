@@ -57,10 +57,11 @@ struct output_op {
     call.each(call.size(), [=](std::size_t i) { y[i] = x[i]; });
   }
 };
-template <class G, class Tensor> constexpr void mark_output(G& g, label name, Tensor t) {
+template <class G, class Tensor> constexpr void mark_output(G& g, label name, Tensor t, double weight = 0) {
   if constexpr (!is_poison<Tensor>) {
     (void)apply<output_op>(t);
     g.names[g.ops[g.ops.size - 1].name] = {-1, name, {}};
+    if (weight != 0) g.losses.push({g.ops.size - 1, weight});
   }
 }
 template <bool IsLoss, class Tensor> constexpr void seed_output(named_output<IsLoss, Tensor> const& o) {
@@ -69,7 +70,7 @@ template <bool IsLoss, class Tensor> constexpr void seed_output(named_output<IsL
 template <class G, class... Out> constexpr void finish(G& g, std::tuple<Out...> const& all) {
   if constexpr (!(Out::is_loss || ...)) (void)reject<mistake::model_returns_no_loss<Out...>>::value;
   else {
-    std::apply([&](auto const&... o) { (mark_output(g, o.name, o.tensor), ...); }, all);
+    std::apply([&](auto const&... o) { (mark_output(g, o.name, o.tensor, o.weight), ...); }, all);
     g.forward_count = g.ops.size;
     if (g.poisoned || !g.trains) return;
     std::apply([&](auto const&... o) { (seed_output(o), ...); }, all);
@@ -102,7 +103,11 @@ template <class G, class Training> constexpr void update_parameters(G& g, Traini
     auto norm = apply<square_root_op>(squares);
     g.scale = apply<clip_scale_op>(attributes{{t.clip.max}}, norm).id;
     mark_output(g, "gradient_norm", norm);
-  } else g.scale = source<source_kind::constant, fill_op, sum_type>(g, "one", attributes{{1}}, {}).id;
+  } else {
+    if (g.losses.size == 0) return;
+    const int first = g.ops[g.losses[0].op].first_output;
+    g.scale = apply<finite_guard_op>(scalar{&g, first}).id;
+  }
   each_parameter([&](int op) { g.rules[op].update(g, op); });
 }
 }  // namespace detail
@@ -115,6 +120,10 @@ template <class T> constexpr dtype precision_of() {
 
 // Interpreter 1: the graph, and beside it one launcher per op when the backend has kernels.
 struct planning_only { struct launcher {}; };  // a backend without kernels
+struct loss_entry {
+  int op = -1;  // the output op
+  double weight = 1;
+};
 template <class Backend, class Training> struct recorder : tracer<recorder<Backend, Training>> {
   using optimizer_type = typename Training::optimizer_type;
   static constexpr dtype precision = precision_of<typename Training::model_type>();
@@ -123,6 +132,7 @@ template <class Backend, class Training> struct recorder : tracer<recorder<Backe
   bool trains = true;
   int forward_count = 0, scale = -1;
   growing<int> norm_terms;
+  growing<loss_entry> losses;
   growing<typename Backend::launcher> launchers;
   template <class Op, class... In> constexpr void saw(int) {
     if constexpr (requires { Backend::template launch<Op, In::type...>(); })

@@ -54,6 +54,30 @@ struct clip_scale_op {
   }
 };
 
+// 1 while the loss is finite, else NaN, which the updates below take as a word to leave everything as it is.
+struct finite_guard_op {
+  static constexpr std::string_view name = "finite_guard", annotation = "... -> ...";
+  template <class Call> static void kernel(Call& call) {
+    auto const loss = *call.template input<0>();
+    using value = std::remove_const_t<decltype(loss)>;
+    *call.template output<0>() = loss - loss == value(0) ? value(1) : loss - loss;
+  }
+};
+
+namespace detail {
+// A step whose gradients are not finite changes nothing: the trainer stops and names the op that made them so.
+template <class Value, class Call> bool skip_update(Call& call, Value scale) {
+  if (scale - scale == Value(0)) return false;
+  auto keep = [&](auto const* from, auto* to) {
+    if (from != to) call.each(call.size(), [=](std::size_t i) { to[i] = from[i]; });
+  };
+  keep(call.template input<0>(), call.template output<0>());
+  if constexpr (Call::output_count > 1) keep(call.template input<1>(), call.template output<1>());
+  if constexpr (Call::output_count > 2) keep(call.template input<2>(), call.template output<2>());
+  return true;
+}
+}  // namespace detail
+
 // p' = p - rate (g s + decay p), momentum 0; s: the clip scale. Attributes: weight decay.
 struct sgd_op {
   static constexpr std::string_view name = "sgd", annotation = "..., ..., -> ...", dtypes = "T, T, A -> T";
@@ -65,6 +89,7 @@ struct sgd_op {
     using value = std::remove_pointer_t<decltype(out)>;
     const value scale = static_cast<value>(*call.template input<2>()), rate = static_cast<value>(call.learning_rate()),
                 decay = static_cast<value>(call.attribute(0));
+    if (detail::skip_update(call, scale)) return;
     call.each(call.size(), [=](std::size_t i) { out[i] = p[i] - rate * (g[i] * scale + decay * p[i]); });
   }
 };
@@ -83,6 +108,7 @@ struct momentum_op {
     using value = std::remove_pointer_t<decltype(p_out)>;
     const value scale = static_cast<value>(*call.template input<3>()), rate = static_cast<value>(call.learning_rate()),
                 decay = static_cast<value>(call.attribute(0)), momentum = static_cast<value>(call.attribute(1));
+    if (detail::skip_update(call, scale)) return;
     call.each(call.size(), [=](std::size_t i) {
       const value moved = momentum * v[i] + (g[i] * scale + decay * p[i]);
       v_out[i] = moved;
@@ -112,6 +138,7 @@ struct adamw_op {
                 beta2 = static_cast<value>(b2), epsilon = static_cast<value>(call.attribute(3)),
                 first = static_cast<value>(1 / (1 - std::pow(b1, step))),
                 second = static_cast<value>(1 / (1 - std::pow(b2, step)));
+    if (detail::skip_update(call, scale)) return;
     call.each(call.size(), [=](std::size_t i) {
       const value grad = g[i] * scale;
       const value mean = beta1 * m[i] + (1 - beta1) * grad;

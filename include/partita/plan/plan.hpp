@@ -183,6 +183,13 @@ class plan_base {
     wishes_.push({a, b, line});
   }
 
+  // The same words for another trace of the same model, as when extents are bound later.
+  constexpr plan_base for_graph(graph_data const& g) const {
+    plan_base p = *this;
+    p.graph_ = &g;
+    return p;
+  }
+
   // -- what a policy may ask
   constexpr graph_data const& graph() const { return *graph_; }
   constexpr axis_info const* batch_axis() const {  // by convention: the first axis of the first input
