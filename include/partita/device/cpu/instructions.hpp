@@ -1,0 +1,202 @@
+// What each instruction of a program does on the CPU.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <partita/core/error.hpp>
+#include <partita/device/cpu/call.hpp>
+#include <partita/device/cpu/copy.hpp>
+#include <partita/device/cpu/finite.hpp>
+#include <partita/device/cpu/outside.hpp>
+#include <partita/program/program.hpp>
+#include <partita/program/step.hpp>
+#include <partita/program/words.hpp>
+
+namespace partita::cpu {
+
+namespace detail {
+// What a communicator's `exchange` takes spans of; device/ does not include comm/, which names it.
+template <class Message, class Communicator>
+Message message_of(void (Communicator::*)(std::span<const Message>, std::span<const Message>));
+}  // namespace detail
+
+// A program with addresses in place of references. Two threads may run two instructions at once if the program orders
+// neither before the other.
+template <class Communicator> class instruction_runner {
+ public:
+  instruction_runner(program const& what, graph_data const& graph, std::span<launcher const> launchers,
+                     std::span<std::uint64_t const> keys, std::span<std::byte> state, std::span<std::byte> arena,
+                     Communicator& comm, workers& team)
+      : program_(&what), graph_(&graph), launchers_(launchers), keys_(keys), state_(state.data()),
+        arena_(arena.data()), comm_(&comm), team_(team.size() > 1 ? &team : nullptr), worker_count_(team.size()) {
+    const std::string rank = "rank " + std::to_string(what.rank) + ": ";
+    if (state.size() < what.state_bytes || arena.size() < what.arena_bytes)
+      throw error(rank + "the program needs " + std::to_string(what.state_bytes) + " bytes of state and " +
+                  std::to_string(what.arena_bytes) + " of arena, but is given " + std::to_string(state.size()) + " and " +
+                  std::to_string(arena.size()));
+    if (comm.rank() != what.rank)
+      throw error(rank + "given the communicator of rank " + std::to_string(comm.rank()));
+    addresses_.reserve(what.references.size());
+    for (reference const& r : what.references) addresses_.push_back(address(r));
+    for (exchange_call const& e : what.exchanges) {
+      exchanges_.push_back({messages_.size(), e.sends.size(), e.receives.size()});
+      for (auto const* list : {&e.sends, &e.receives})
+        for (transfer const& t : *list) messages_.push_back({t.peer, address(t.at), t.bytes, t.tag});
+    }
+    for (instruction const& i : what.instructions)
+      if (i.kind == instruction_kind::compute) check(i);
+  }
+
+  // `alone`: on the calling thread, because the workers serve another lane.
+  void run(instruction const& i, step_context const& step, bool alone) const {
+    const std::size_t payload = static_cast<std::size_t>(i.payload);
+    workers* const team = alone ? nullptr : team_;
+    switch (i.kind) {
+      case instruction_kind::compute: {
+        compute_call const& c = program_->computes[payload];
+        op_entry const& op = graph_->ops[c.op];
+        launch_arguments a;
+        a.inputs = addresses_.data() + c.first_input;
+        a.outputs = addresses_.data() + c.first_output;
+        a.input_count = c.input_count;
+        a.info = op.info;
+        std::memcpy(a.extents, c.extents, sizeof a.extents);
+        std::memcpy(a.offsets, c.offsets, sizeof a.offsets);
+        std::memcpy(a.wholes, c.wholes, sizeof a.wholes);
+        a.given = op.given;
+        a.key = keys_[static_cast<std::size_t>(c.op)];
+        a.accumulate = c.accumulate;
+        a.scratch = address(c.scratch);
+        a.step = &step;
+        a.team = team;
+        return launchers_[static_cast<std::size_t>(c.op)].run(a);
+      }
+      case instruction_kind::copy:
+        for (int k = 0; k < i.box_count; ++k) {
+          box_copy const& b = program_->boxes[static_cast<std::size_t>(i.first_box + k)];
+          copy_box(b, i.type, address(b.from), address(b.to), team);
+        }
+        return;
+      case instruction_kind::fill: {
+        fill_call const& f = program_->fills[payload];
+        return fill_elements(i.type, address(f.to), f.elements, f.value, team);
+      }
+      case instruction_kind::exchange: {
+        messages_of const& e = exchanges_[payload];
+        const std::span<message const> all(messages_);
+        return comm_->exchange(all.subspan(e.first, e.sends), all.subspan(e.first + e.sends, e.receives));
+      }
+      default: break;
+    }
+    collective_call const& c = program_->collectives[payload];
+    const auto group = static_cast<std::size_t>(c.group);
+    void* const from = address(c.from);
+    void* const to = address(c.to);
+    switch (i.kind) {
+      case instruction_kind::all_reduce: return comm_->all_reduce(group, to, c.counts[0], i.type, c.reduce);
+      case instruction_kind::all_gather: return comm_->all_gather(group, from, to, c.counts, i.type);
+      case instruction_kind::reduce_scatter: return comm_->reduce_scatter(group, from, to, c.counts, i.type, c.reduce);
+      case instruction_kind::all_to_all: return comm_->all_to_all(group, from, c.counts, to, c.receive_counts, i.type);
+      default: return;
+    }
+  }
+
+  // "rank 1, op block.0.fc1 (linear, backward)"
+  std::string place(instruction const& i) const {
+    return "rank " + std::to_string(program_->rank) + ", " + words_of(*program_, *graph_, i);
+  }
+
+  // Whether everything is finite that an instruction reads, or writes. Of those that only move numbers, or give every
+  // rank the same, nothing is looked at.
+  bool reads_finite(instruction const& i) const { return look(i, false); }
+  bool writes_finite(instruction const& i) const { return look(i, true); }
+
+  // The name of an input, parameter or state that is not finite now; empty when all are.
+  std::string first_non_finite_source() const {
+    for (auto const* list : {&program_->inputs, &program_->stored})
+      for (outside const& o : *list) {
+        if (o.at.buffer < 0) continue;
+        std::size_t count = 1;
+        for (int d = 0; d < o.rank; ++d) count *= o.extents[d];
+        if (all_finite(program_->buffers[static_cast<std::size_t>(o.at.buffer)].type, address(o.at), count)) continue;
+        return "rank " + std::to_string(program_->rank) + ", " + (list == &program_->inputs ? "input " : "stored ") +
+               (o.tensor >= 0 && o.tensor < graph_->tensors.size
+                    ? std::string(graph_->name(graph_->tensors[o.tensor].op).view())
+                    : "tensor " + std::to_string(o.tensor));
+      }
+    return {};
+  }
+
+ private:
+  using message = decltype(detail::message_of(&Communicator::exchange));
+  struct messages_of { std::size_t first, sends, receives; };  // in messages_
+
+  std::byte* address(reference const& r) const { return cpu::address(*program_, r, state_, arena_); }
+
+  void check(instruction const& i) const {
+    compute_call const& c = program_->computes[static_cast<std::size_t>(i.payload)];
+    const auto op = static_cast<std::size_t>(c.op);
+    if (c.op < 0 || c.op >= graph_->ops.size || op >= launchers_.size() || op >= keys_.size() ||
+        launchers_[op].run == nullptr)
+      throw error(place(i) + ": has no kernel on the CPU");
+    if (launchers_[op].workspace == nullptr) return;
+    const std::size_t wanted = launchers_[op].workspace(*graph_->ops[c.op].info, c.extents, worker_count_);
+    const std::size_t given =
+        c.scratch.buffer < 0 ? 0 : program_->buffers[static_cast<std::size_t>(c.scratch.buffer)].bytes - c.scratch.offset;
+    if (wanted > given)
+      throw error(place(i) + ": needs " + std::to_string(wanted) + " bytes of scratch for " +
+                  std::to_string(worker_count_) + " workers, but the program has " + std::to_string(given));
+  }
+
+  bool look(instruction const& i, bool written) const {
+    const std::size_t payload = static_cast<std::size_t>(i.payload);
+    switch (i.kind) {
+      case instruction_kind::compute: {
+        compute_call const& c = program_->computes[payload];
+        op_info const& info = *graph_->ops[c.op].info;
+        auto finite = [&](operand const& x, int at) {
+          void const* const data = addresses_[static_cast<std::size_t>(at)];
+          return data == nullptr || all_finite(x.type, data, detail::elements(x, c.extents));
+        };
+        if (!written)
+          for (int k = 0; k < c.input_count; ++k)
+            if (!finite(info.input(k), c.first_input + k)) return false;
+        if (written || c.accumulate)
+          for (int k = 0; k < c.output_count; ++k)
+            if (!finite(info.outputs[k], c.first_output + k)) return false;
+        return true;
+      }
+      case instruction_kind::copy:
+        for (int k = 0; k < i.box_count; ++k) {
+          box_copy const& b = program_->boxes[static_cast<std::size_t>(i.first_box + k)];
+          if (!b.combine) continue;
+          if (!written && !box_finite(b, i.type, address(b.from), false)) return false;
+          if (!box_finite(b, i.type, address(b.to), true)) return false;
+        }
+        return true;
+      case instruction_kind::all_reduce: {
+        collective_call const& c = program_->collectives[payload];
+        return all_finite(i.type, address(c.to), c.counts[0]);
+      }
+      default: return true;
+    }
+  }
+
+  program const* program_;
+  graph_data const* graph_;
+  std::span<launcher const> launchers_;
+  std::span<std::uint64_t const> keys_;
+  std::byte *state_, *arena_;
+  Communicator* comm_;
+  workers* team_;  // null for one
+  std::size_t worker_count_;
+  std::vector<void*> addresses_;  // by program::references
+  std::vector<message> messages_;
+  std::vector<messages_of> exchanges_;
+};
+
+}  // namespace partita::cpu
