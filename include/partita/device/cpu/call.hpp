@@ -103,6 +103,8 @@ template <class Op, dtype... In> class call {
  public:
   static constexpr std::size_t grain = 8192;  // elements below which a second thread is not worth waking
 
+  static constexpr int output_count = types::output_count;
+
   template <int I> using input_type = element_t<types::inputs[I]>;
   template <int O> using output_type = element_t<types::types.outputs[O]>;
   using team_type = team;
