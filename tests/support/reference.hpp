@@ -10,6 +10,7 @@
 #include <partita/core/error.hpp>
 #include <partita/device/cpu/call.hpp>
 #include <partita/grad/training.hpp>
+#include <partita/model/extents.hpp>
 #include <partita/model/initial.hpp>
 #include <partita/model/names.hpp>
 
@@ -37,6 +38,7 @@ template <class Training> class reference {
     trace(g_, training);
     if (g_.poisoned) throw error("reference: the model was rejected");
     if (g_.stuck >= 0) throw error("reference: no gradient rule for " + std::string(g_.name(g_.stuck).view()));
+    check_extents(g_);
     names_ = unique_names(g_);
     keys_ = random_keys(g_, names_);
     for (int t = 0; t < g_.tensors.size; ++t) {
@@ -107,14 +109,9 @@ template <class Training> class reference {
   buffer& at(int t) { return tensors_[static_cast<std::size_t>(t)]; }
   buffer const& at(int t) const { return tensors_[static_cast<std::size_t>(t)]; }
 
-  std::size_t extent(axis_info const* axis) const {
-    const std::size_t e = g_.extent(axis);
-    if (e == unbound) throw error("reference: axis " + std::string(axis->name) + " is not bound");
-    return e;
-  }
   std::size_t elements(operand const& x) const {
     std::size_t n = 1;
-    for (int a = 0; a < x.rank; ++a) n *= extent(x.axes[a]);
+    for (int a = 0; a < x.rank; ++a) n *= g_.extent(x.axes[a]);
     return n;
   }
   int parameter_tensor(std::string_view name) const {
@@ -132,7 +129,7 @@ template <class Training> class reference {
     if (e.info->source != source_kind::parameter) return;
     operand const& x = e.info->outputs[0];
     std::size_t extents[max_rank]{}, offsets[max_rank]{};
-    for (int a = 0; a < x.rank; ++a) extents[a] = extent(x.axes[a]);
+    for (int a = 0; a < x.rank; ++a) extents[a] = g_.extent(x.axes[a]);
     const std::uint64_t name = hash(g_.name(op).view());
     if (x.type == f64)
       fill_initial(e.given, name, seed_, x.rank, extents, offsets, extents, static_cast<double*>(b.data()));
@@ -166,7 +163,7 @@ template <class Training> class reference {
     a.outputs = outputs.data();
     a.input_count = e.input_count;
     a.info = e.info;
-    for (int d = 0; d < e.info->dim_count; ++d) a.extents[d] = a.wholes[d] = extent(e.info->dims[d].axis);
+    for (int d = 0; d < e.info->dim_count; ++d) a.extents[d] = a.wholes[d] = g_.extent(e.info->dims[d].axis);
     a.given = e.given;
     a.key = keys_[static_cast<std::size_t>(op)];
     a.step = &context;

@@ -11,6 +11,7 @@
 
 #include <partita/core/math.hpp>
 #include <partita/model/apply.hpp>
+#include <partita/ops/first_output.hpp>
 
 namespace partita {
 
@@ -178,15 +179,11 @@ template <bool Causal> struct attention_op {
 namespace ops {
 // q [..., queries, heads, width], k and v [..., keys, heads, width]; the two sequences may be axes of different names.
 template <handle Q, handle K, handle V> constexpr auto attention(Q q, K k, V v) {
-  auto made = apply<attention_op<false>>(q, k, v);
-  if constexpr (is_poison<decltype(made)>) return made;
-  else return std::get<0>(made);
+  return detail::first_of(apply<attention_op<false>>(q, k, v));
 }
 // Position i sees the keys of positions 0 to i.
 template <handle Q, handle K, handle V> constexpr auto causal_attention(Q q, K k, V v) {
-  auto made = apply<attention_op<true>>(q, k, v);
-  if constexpr (is_poison<decltype(made)>) return made;
-  else return std::get<0>(made);
+  return detail::first_of(apply<attention_op<true>>(q, k, v));
 }
 }  // namespace ops
 using namespace ops;

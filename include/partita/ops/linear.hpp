@@ -1,11 +1,11 @@
 // y[..., m] = sum over k of x[..., k] w[k, m] (+ bias[m]), where k and m stand for one or more axes each.
 #pragma once
-#include <array>
 #include <cstddef>
 #include <string_view>
 #include <utility>
 
 #include <partita/model/apply.hpp>
+#include <partita/ops/annotation_text.hpp>
 
 namespace partita {
 
@@ -17,51 +17,36 @@ template <class...> struct bias_axes_are_not_the_last_axes_of_the_input;
 namespace detail {
 // Annotations made at compile time, so that one template serves hidden -> ffn, hidden -> head, head_dim and back.
 // Summed axes are a, b, c.., made ones m, n, o...
-struct contraction_text {
-  std::array<char, 80> chars{};
-  int size = 0;
-  constexpr void put(std::string_view s) {
-    for (char c : s) chars[static_cast<std::size_t>(size++)] = c;
-  }
-  constexpr void put_axes(char first, int count, std::string_view mark = "") {
-    for (int i = 0; i < count; ++i) {
-      const char axis[]{' ', static_cast<char>(first + i)};
-      put({axis, 2});
-      put(mark);
-    }
-  }
-  constexpr void put_weight(int k, int m, bool turned, std::string_view mark) {
-    if (turned) put_axes('m', m);
-    put_axes('a', k, mark);
-    if (!turned) put_axes('m', m);
-  }
-  constexpr std::string_view view() const { return {chars.data(), static_cast<std::size_t>(size)}; }
-};
+constexpr void put_weight(annotation_text& t, int k, int m, bool turned, std::string_view mark) {
+  if (turned) t.put_axes('m', m);
+  t.put_axes('a', k, mark);
+  if (!turned) t.put_axes('m', m);
+}
 template <int K, int M, bool Turned> struct linear_text {
-  static constexpr contraction_text product = [] {  // "... a+, a+ m -> ... m"
-    contraction_text t;
+  static constexpr annotation_text product = [] {  // "... a+, a+ m -> ... m"
+    annotation_text t;
     t.put("...");
     t.put_axes('a', K, "+");
     t.put(",");
-    t.put_weight(K, M, Turned, "+");
+    put_weight(t, K, M, Turned, "+");
     t.put(" -> ...");
     t.put_axes('m', M);
     return t;
   }();
-  static constexpr contraction_text weight = [] {  // "...+ a, ...+ m -> a m"
-    contraction_text t;
+  static constexpr annotation_text weight = [] {  // "...+ a, ...+ m -> a m"
+    annotation_text t;
     t.put("...+");
     t.put_axes('a', K);
     t.put(", ...+");
     t.put_axes('m', M);
     t.put(" ->");
-    t.put_weight(K, M, Turned, "");
+    put_weight(t, K, M, Turned, "");
     return t;
   }();
 };
 template <int M> struct bias_text {
-  static constexpr contraction_text forward = [] {  // "... m, m -> ... m"
-    contraction_text t;
+  static constexpr annotation_text forward = [] {  // "... m, m -> ... m"
+    annotation_text t;
     t.put("...");
     t.put_axes('m', M);
     t.put(",");
@@ -70,8 +55,8 @@ template <int M> struct bias_text {
     t.put_axes('m', M);
     return t;
   }();
-  static constexpr contraction_text backward = [] {  // "...+ m -> m"
-    contraction_text t;
+  static constexpr annotation_text backward = [] {  // "...+ m -> m"
+    annotation_text t;
     t.put("...+");
     t.put_axes('m', M);
     t.put(" ->");

@@ -1,0 +1,46 @@
+// What extents bound at run time must fulfil, checked before anything runs; static ones were checked while compiling.
+#pragma once
+#include <string>
+
+#include <partita/core/error.hpp>
+#include <partita/model/graph_entries.hpp>
+
+namespace partita {
+
+// Throws partita::error if an axis of the graph has no extent, if one axis made of two is not their product, or if an
+// axis and another name of it differ.
+inline void check_extents(graph_data const& g) {
+  auto known = [&](axis_info const* axis) {
+    const std::size_t extent = g.extent(axis);
+    if (extent == unbound)
+      throw error("axis " + std::string(axis->name) + " has no extent: give pt::bind<" + std::string(axis->name) +
+                  ">(..) where the trainer, plan or search is made");
+    return extent;
+  };
+  auto check = [&](int op, op_info const& info, operand const& x) {
+    for (int a = 0; a < x.rank; ++a) {
+      const std::size_t extent = known(x.axes[a]);
+      if (x.inner[a] < 0) {
+        axis_info const* axis = info.dims[x.dims[a]].axis;
+        if (extent != known(axis))
+          throw error(std::string(g.name(op).view()) + " (" + std::string(info.kind) + "): axis " +
+                      std::string(x.axes[a]->name) + " has " + std::to_string(extent) + " elements, " +
+                      std::string(axis->name) + " has " + std::to_string(known(axis)));
+        continue;
+      }
+      axis_info const *outer = info.dims[x.dims[a]].axis, *inner = info.dims[x.inner[a]].axis;
+      if (extent != known(outer) * known(inner))
+        throw error(std::string(g.name(op).view()) + " (" + std::string(info.kind) + "): axis " +
+                    std::string(x.axes[a]->name) + " has " + std::to_string(extent) + " elements, " +
+                    std::string(outer->name) + " and " + std::string(inner->name) + " have " +
+                    std::to_string(known(outer)) + " x " + std::to_string(known(inner)));
+    }
+  };
+  for (int op = 0; op < g.ops.size; ++op) {
+    op_info const& info = *g.ops[op].info;
+    for (int i = 0; i < info.input_count; ++i) check(op, info, info.inputs[i]);
+    for (int o = 0; o < info.output_count; ++o) check(op, info, info.outputs[o]);
+  }
+}
+
+}  // namespace partita

@@ -1,0 +1,98 @@
+// Two tensors one after the other along an axis.
+#pragma once
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+
+#include <partita/core/error.hpp>
+#include <partita/ops/slice.hpp>
+
+namespace partita {
+
+namespace mistake {
+template <class...> struct concatenated_tensors_must_differ_in_one_axis;
+template <class...> struct concatenated_axis_is_not_the_sum_of_the_two;
+}  // namespace mistake
+
+// a [..., First, (Trailing axes)], b [..., Second, (..)] -> [..., Joined, (..)]; the axis is number At.
+template <class Joined, int At, int Trailing> struct concatenate_op {
+  static constexpr detail::annotation_text text = [] {
+    detail::annotation_text t;
+    t.put("... a^");
+    t.put_axes('p', Trailing);
+    t.put(", ... b^");
+    t.put_axes('p', Trailing);
+    t.put(" -> ... c^");
+    t.put_axes('p', Trailing);
+    return t;
+  }();
+  static constexpr std::string_view name = "concatenate", annotation = text.view();
+  static constexpr bool passes_partial = true;
+  static constexpr double flops_per_point = 0;
+  template <int O, int P> using output_axis = std::conditional_t<P == At, Joined, void>;
+  static constexpr auto gradient(auto dy, auto, auto a, auto b) {
+    using first = typename decltype(a)::like_type::template axis_at<At>;
+    using second = typename decltype(b)::like_type::template axis_at<At>;
+    return std::tuple{[=] { return apply<slice_op<first, At, Trailing>>(attributes{{0, 0}}, dy); },
+                      [=] { return apply<slice_op<second, At, Trailing>>(attributes{{0, 1}}, dy); }};
+  }
+  template <class Call> static void kernel(Call& call) {
+    auto const* a = call.template input<0>();
+    auto const* b = call.template input<1>();
+    auto* y = call.template output<0>();
+    std::size_t inner = 1;
+    for (int i = 0; i < Trailing; ++i) inner *= call.extent(static_cast<char>('p' + i));
+    const std::size_t first = call.extent('a'), second = call.extent('b'), joined = call.extent('c');
+    if (first + second != joined)
+      throw error("concatenate: axis " + std::string(Joined::name) + " has " + std::to_string(joined) +
+                  " elements, not " + std::to_string(first) + " + " + std::to_string(second));
+    const std::size_t from_a = first * inner, from_b = second * inner;
+    call.parallel(call.rest(), std::max<std::size_t>(1, call.grain / std::max<std::size_t>(1, from_a + from_b)),
+                  [=](std::size_t begin, std::size_t end, std::size_t) {
+                    for (std::size_t row = begin; row < end; ++row) {
+                      std::copy_n(a + row * from_a, from_a, y + row * (from_a + from_b));
+                      std::copy_n(b + row * from_b, from_b, y + row * (from_a + from_b) + from_a);
+                    }
+                  });
+  }
+};
+
+namespace detail {
+// The number, from the front, of the one axis by which two tensors differ; -1 when it is not one.
+template <class A, class B> constexpr int axis_that_differs() {
+  if (A::rank != B::rank) return -1;
+  int found = -1;
+  for (int i = 0; i < A::rank; ++i)
+    if (A::infos[i]->id != B::infos[i]->id) {
+      if (found >= 0) return -1;
+      found = i;
+    }
+  return found;
+}
+}  // namespace detail
+
+namespace ops {
+// The tensors have the same axes but one, which the result has under the name of Joined:
+// `pt::concatenate<position>(prompt, answer)`.
+template <class Joined, handle A, handle B> constexpr auto concatenate(A a, B b) {
+  if constexpr (is_poison<A>) return a;
+  else if constexpr (is_poison<B>) return b;
+  else if constexpr (constexpr int at = detail::axis_that_differs<A, B>(); at < 0)
+    return refuse<mistake::concatenated_tensors_must_differ_in_one_axis<typename A::like_type, typename B::like_type>>(a);
+  else {
+    using first = typename A::template axis_at<at>;
+    using second = typename B::template axis_at<at>;
+    if constexpr (first::extent != unbound && second::extent != unbound && Joined::extent != unbound &&
+                  first::extent + second::extent != Joined::extent)
+      return refuse<mistake::concatenated_axis_is_not_the_sum_of_the_two<
+          on_axis<&axis_of<Joined>::info>, on_axis<&axis_of<first>::info>, on_axis<&axis_of<second>::info>>>(a);
+    else return apply<concatenate_op<Joined, at, A::rank - 1 - at>>(a, b);
+  }
+}
+}  // namespace ops
+using namespace ops;
+
+}  // namespace partita

@@ -1,0 +1,109 @@
+// A stretch of an axis, under a name of its own.
+#pragma once
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+
+#include <partita/core/error.hpp>
+#include <partita/model/apply.hpp>
+#include <partita/ops/annotation_text.hpp>
+#include <partita/ops/axis_position.hpp>
+
+namespace partita {
+
+namespace mistake {
+template <class...> struct slice_is_longer_than_its_axis;
+}
+
+namespace detail {
+inline constexpr std::string_view long_axis = "a^", short_axis = "b^";
+
+// Where a slice lies: `rows` rows of `from` elements, of which it is `length` from `begin` on. Attributes: the first
+// index; 1 if it is counted from the end that lets the slice end with the axis (of a concatenation's second part).
+struct slice_place {
+  std::size_t rows, from, begin, length;
+};
+template <int Trailing, class Call> slice_place place_of_slice(Call const& call) {
+  const std::size_t whole = call.extent('a'), part = call.extent('b');
+  std::size_t inner = 1;
+  for (int i = 0; i < Trailing; ++i) inner *= call.extent(static_cast<char>('p' + i));
+  const double first = call.attribute(0) + (call.attribute(1) != 0 ? static_cast<double>(whole) - static_cast<double>(part) : 0);
+  if (!(first >= 0) || first + static_cast<double>(part) > static_cast<double>(whole))
+    throw error("slice: elements " + std::to_string(static_cast<long long>(first)) + " to " +
+                std::to_string(static_cast<long long>(first) + static_cast<long long>(part)) +
+                " are not inside an axis of " + std::to_string(whole));
+  return {call.rest(), whole * inner, static_cast<std::size_t>(first) * inner, part * inner};
+}
+template <class Call> void each_slice_row(Call& call, slice_place const& at, auto f) {
+  call.parallel(at.rows, std::max<std::size_t>(1, call.grain / std::max<std::size_t>(1, at.from)),
+                [=](std::size_t begin, std::size_t end, std::size_t) {
+                  for (std::size_t row = begin; row < end; ++row) f(row);
+                });
+}
+}  // namespace detail
+
+template <class Part, int At, int Trailing> struct slice_op;
+
+// dx [..., Axis, (..)]: dy at the slice, zero elsewhere.
+template <class Axis, int At, int Trailing> struct slice_grad_op {
+  static constexpr std::string_view name = "slice.grad",
+                                    annotation =
+                                        detail::about_axes<detail::short_axis, detail::long_axis, Trailing>::text.view();
+  static constexpr bool passes_partial = true;
+  static constexpr double flops_per_point = 0;
+  template <int O, int P> using output_axis = std::conditional_t<P == At, Axis, void>;
+  template <class Call> static void kernel(Call& call) {
+    auto const* dy = call.template input<0>();
+    auto* dx = call.template output<0>();
+    using value = std::remove_pointer_t<decltype(dx)>;
+    const detail::slice_place at = detail::place_of_slice<Trailing>(call);
+    detail::each_slice_row(call, at, [=](std::size_t row) {
+      value* const to = dx + row * at.from;
+      std::fill_n(to, at.begin, value(0));
+      std::copy_n(dy + row * at.length, at.length, to + at.begin);
+      std::fill(to + at.begin + at.length, to + at.from, value(0));
+    });
+  }
+};
+// x [..., Axis, (Trailing axes)] -> [..., Part, (..)]; the axis is number At.
+template <class Part, int At, int Trailing> struct slice_op {
+  static constexpr std::string_view name = "slice",
+                                    annotation =
+                                        detail::about_axes<detail::long_axis, detail::short_axis, Trailing>::text.view();
+  static constexpr bool passes_partial = true;
+  static constexpr double flops_per_point = 0;
+  template <int O, int P> using output_axis = std::conditional_t<P == At, Part, void>;
+  static constexpr auto gradient(auto dy, auto y, auto x) {
+    return std::tuple{apply<slice_grad_op<typename decltype(x)::like_type::template axis_at<At>, At, Trailing>>(
+        attributes{{y.attribute(0), y.attribute(1)}}, dy)};
+  }
+  template <class Call> static void kernel(Call& call) {
+    auto const* x = call.template input<0>();
+    auto* y = call.template output<0>();
+    const detail::slice_place at = detail::place_of_slice<Trailing>(call);
+    detail::each_slice_row(call, at, [=](std::size_t row) {
+      std::copy_n(x + row * at.from + at.begin, at.length, y + row * at.length);
+    });
+  }
+};
+
+namespace ops {
+// Elements begin, begin + 1, .. of Axis, as many as Part has: `pt::slice<position, first_half>(x, 0)`.
+template <class Axis, class Part, handle X> constexpr auto slice(X x, std::size_t begin) {
+  if constexpr (is_poison<X>) return x;
+  else if constexpr (!detail::has_axis<slice_op<Part, 0, 0>, Axis, X>()) return detail::poisoned(x);
+  else if constexpr (Axis::extent != unbound && Part::extent > Axis::extent)
+    return refuse<mistake::slice_is_longer_than_its_axis<on_axis<&axis_of<Part>::info>, on_axis<&axis_of<Axis>::info>>>(
+        x);
+  else {
+    constexpr int trailing = detail::axes_after<Axis, X>();
+    return apply<slice_op<Part, X::rank - 1 - trailing, trailing>>(attributes{{static_cast<double>(begin)}}, x);
+  }
+}
+}  // namespace ops
+using namespace ops;
+
+}  // namespace partita
