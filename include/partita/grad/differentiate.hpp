@@ -9,6 +9,7 @@ namespace partita {
 namespace mistake {
 template <class...> struct gradient_rule_returns_another_type_than_its_input;
 template <class...> struct gradient_rule_returns_another_number_of_terms;
+template <class...> struct gradient_rule_returns_no_tuple;
 template <class...> struct op_has_no_gradient_rule;
 template <class...> struct loss_is_not_a_float_scalar;
 }  // namespace mistake
@@ -77,6 +78,8 @@ template <class Op, class First, class... Rest> struct backward<Op, First, Rest.
     }();
     using made = decltype(terms);
     if constexpr (is_poison<made>) g.poisoned = true;
+    else if constexpr (!requires { std::tuple_size<made>::value; })
+      (void)reject<mistake::gradient_rule_returns_no_tuple<Op, made>>::value;
     else if constexpr (std::tuple_size_v<made> != 1 + sizeof...(Rest))
       (void)reject<mistake::gradient_rule_returns_another_number_of_terms<Op, takes<1 + sizeof...(Rest)>,
                                                                           given<std::tuple_size_v<made>>>>::value;

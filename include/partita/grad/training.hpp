@@ -37,6 +37,7 @@ template <handle Tensor> constexpr named_output<false, Tensor> output(label name
 template <bool... L, class... T> constexpr auto outputs(named_output<L, T>... all) { return std::tuple{all...}; }
 
 namespace mistake {
+template <class...> struct model_has_no_const_call_operator_that_takes_a_graph;
 template <class...> struct model_returns_no_loss;
 }
 
@@ -57,30 +58,36 @@ struct output_op {
     call.each(call.size(), [=](std::size_t i) { y[i] = x[i]; });
   }
 };
+struct integer_output_op : output_op { static constexpr std::string_view dtypes = "i32 -> i32"; };
 template <class G, class Tensor> constexpr void mark_output(G& g, label name, Tensor t, double weight = 0) {
   if constexpr (!is_poison<Tensor>) {
-    (void)apply<output_op>(t);
+    (void)apply<std::conditional_t<is_float(Tensor::type), output_op, integer_output_op>>(t);
     g.names[g.ops[g.ops.size - 1].name] = {-1, name, {}};
     if (weight != 0) g.losses.push({g.ops.size - 1, weight});
   }
 }
-template <bool IsLoss, class Tensor> constexpr void seed_output(named_output<IsLoss, Tensor> const& o) {
-  if constexpr (IsLoss) seed_loss(o.tensor, o.weight);
+template <bool IsLoss, class Tensor> constexpr void seed_output(Tensor t, double weight) {
+  if constexpr (IsLoss) seed_loss(t, weight);
+}
+// Index sequences and not std::apply, whose frames would push the user's line out of an error's backtrace.
+template <class G, class... Out, std::size_t... I>
+constexpr void finish(G& g, std::tuple<Out...> const& all, std::index_sequence<I...>) {
+  (mark_output(g, std::get<I>(all).name, std::get<I>(all).tensor, std::get<I>(all).weight), ...);
+  g.forward_count = g.ops.size;
+  if (g.poisoned || !g.trains) return;
+  (seed_output<Out::is_loss>(std::get<I>(all).tensor, std::get<I>(all).weight), ...);
+  run_rules(g, g.forward_count);
 }
 template <class G, class... Out> constexpr void finish(G& g, std::tuple<Out...> const& all) {
-  if constexpr (!(Out::is_loss || ...)) (void)reject<mistake::model_returns_no_loss<Out...>>::value;
-  else {
-    std::apply([&](auto const&... o) { (mark_output(g, o.name, o.tensor, o.weight), ...); }, all);
-    g.forward_count = g.ops.size;
-    if (g.poisoned || !g.trains) return;
-    std::apply([&](auto const&... o) { (seed_output(o), ...); }, all);
-    run_rules(g, g.forward_count);
-  }
+  if constexpr (!(Out::is_loss || ...)) {
+    (void)reject<mistake::model_returns_no_loss<Out...>>::value;
+    g.poisoned = true;
+  } else finish(g, all, std::index_sequence_for<Out...>{});
 }
-template <class G, handle Loss> constexpr void finish(G& g, Loss l) {
-  if constexpr (!is_poison<Loss>) finish(g, std::tuple{loss("loss", l)});
-}
-template <class G, bool L, handle T> constexpr void finish(G& g, named_output<L, T> o) { finish(g, std::tuple{o}); }
+// What a model returns, as a tuple of named outputs: one loss, one named output, or several of them.
+template <handle Loss> constexpr auto results(Loss l) { return std::tuple{loss("loss", l)}; }
+template <bool L, class T> constexpr auto results(named_output<L, T> o) { return std::tuple{o}; }
+template <bool... L, class... T> constexpr auto results(std::tuple<named_output<L, T>...> all) { return all; }
 
 // Norm over all parameters, clipping, and the optimizer's ops.
 template <class G, class Training> constexpr void update_parameters(G& g, Training const& t) {
@@ -149,7 +156,13 @@ template <class G, class Model, class Optimizer, class Clip>
 constexpr void trace(G& g, training<Model, Optimizer, Clip> const& t) {
   g.optimizer = t.optimizer;
   g.frozen = t.frozen;
-  detail::finish(g, t.model(g));
+  if constexpr (!requires { t.model(g); }) {
+    (void)reject<mistake::model_has_no_const_call_operator_that_takes_a_graph<Model>>::value;
+    g.poisoned = true;
+  } else if constexpr (!requires { detail::results(t.model(g)); }) {
+    (void)reject<mistake::model_returns_no_loss<decltype(t.model(g))>>::value;
+    g.poisoned = true;
+  } else detail::finish(g, detail::results(t.model(g)));
   if (!g.poisoned && g.stuck < 0 && g.trains) detail::update_parameters(g, t);
 }
 
