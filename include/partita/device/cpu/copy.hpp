@@ -39,7 +39,7 @@ struct sum_into {
 struct max_into {  // a NaN on either side stays, as in a reduction between ranks
   template <class T> T operator()(T left, T right) const {
     if constexpr (std::is_integral_v<T>) return left < right ? right : left;
-    else return (left < right) | (right != right) ? right : left;
+    else return ((left < right) | (right != right)) ? right : left;
   }
 };
 

@@ -1,0 +1,157 @@
+// What devices are beside running: training that agrees with one device, state shared by two sets of programs, times,
+// memory.
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <vector>
+
+#include <partita/train/thread_devices.hpp>
+
+#include "hand_made.hpp"
+
+namespace pt = partita;
+using namespace partita_test;
+using pt::lane;
+
+namespace {
+
+constexpr std::size_t width = 5000;
+constexpr int layers = 6;
+
+// g = w + x; w' = w - rate g. In whole numbers, so that any order of additions gives the same.
+void gradient(pt::cpu::launch_arguments const& a) {
+  auto const* w = static_cast<float const*>(a.inputs[0]);
+  auto const* x = static_cast<float const*>(a.inputs[1]);
+  for (std::size_t i = 0; i < a.extents[0]; ++i) static_cast<float*>(a.outputs[0])[i] = w[i] + x[i];
+}
+void update(pt::cpu::launch_arguments const& a) {
+  auto const* w = static_cast<float const*>(a.inputs[0]);
+  auto const* g = static_cast<float const*>(a.inputs[1]);
+  auto* out = static_cast<float*>(a.outputs[0]);
+  for (std::size_t i = 0; i < a.extents[0]; ++i) out[i] = w[i] - static_cast<float>(a.step->learning_rate) * g[i];
+}
+void scale(pt::cpu::launch_arguments const& a) {
+  auto const* w = static_cast<float const*>(a.inputs[0]);
+  for (std::size_t i = 0; i < a.extents[0]; ++i) static_cast<float*>(a.outputs[0])[i] = 2 * w[i];
+}
+
+struct small_graph : hand_made_graph {
+  int gradient_op = op("fc1", &gradient, pt::f32, pt::pass::backward), update_op = op("fc1", &update, pt::f32, pt::pass::update),
+      scale_op = op("scale", &scale, pt::f32);
+};
+
+struct data_parallel {
+  std::vector<pt::program> training, forward;
+
+  data_parallel(small_graph const& graph, int ranks) {
+    std::vector<int> everybody;
+    for (int r = 0; r < ranks; ++r) everybody.push_back(r);
+    for (int r = 0; r < ranks; ++r) {
+      program_maker t(r, {everybody}), f(r, {everybody});
+      std::vector<int> weights;
+      for (int l = 0; l < layers; ++l) {
+        weights.push_back(t.buffer(width, pt::f32, 0, pt::region::state));
+        t.made.stored.push_back(t.seen(weights.back(), 0));
+        f.buffer(width, pt::f32, 0, pt::region::state);
+      }
+      const int x = t.buffer(width, pt::f32, 1);
+      t.at(x).from_start = true;
+      t.made.inputs.push_back(t.seen(x, 1));
+      std::vector<int> gradients;
+      for (int l = 0; l < layers; ++l) {
+        gradients.push_back(t.buffer(width, pt::f32, 2));
+        t.compute(graph.gradient_op, {weights[static_cast<std::size_t>(l)], x}, gradients.back());
+        t.all_reduce(0, gradients.back());
+      }
+      for (std::size_t l = 0; l < layers; ++l) t.compute(graph.update_op, {weights[l], gradients[l]}, weights[l]);
+      const int out = f.buffer(width, pt::f32, 3);
+      f.at(out).to_end = true;
+      f.compute(graph.scale_op, {2}, out);
+      f.made.outputs.push_back(f.seen(out, 3));
+      pt::plan_memory(t.made);
+      pt::plan_memory(f.made);
+      training.push_back(t.made);
+      forward.push_back(f.made);
+    }
+  }
+};
+
+std::vector<float> train(small_graph const& graph, pt::cpu_devices how, int steps) {
+  data_parallel programs(graph, how.devices);
+  pt::cpu::thread_devices devices(how, graph.data, graph.launchers, graph.keys, {programs.training, programs.forward});
+  std::vector<float> x(width);
+  pt::step_context step;
+  step.learning_rate = how.devices == 4 ? 0.25 : how.devices == 2 ? 0.5 : 1;  // the gradient is a sum over devices
+  for (; step.step < steps; ++step.step) {
+    for (std::size_t i = 0; i < width; ++i) x[i] = static_cast<float>(step.step + static_cast<std::int64_t>(i % 7));
+    devices.on_each([&](int rank) {
+      pt::outside const& o = devices.what(0, rank).inputs[0];
+      pt::cpu::copy_in(o, pt::f32, x.data(), devices.address(rank, 0, o.at));
+    });
+    devices.run(0, step);
+  }
+  devices.run(1, step);
+  std::vector<float> doubled(width), weight(width);
+  for (int rank = 0; rank < how.devices; ++rank) {
+    pt::program const& f = devices.what(1, rank);
+    pt::cpu::copy_out(f.outputs[0], pt::f32, devices.address(rank, 1, f.outputs[0].at), doubled.data());
+    pt::outside const& w = devices.what(0, rank).stored[2];
+    pt::cpu::copy_out(w, pt::f32, devices.address(rank, 0, w.at), weight.data());
+    bool same = true;
+    for (std::size_t i = 0; i < width; ++i) same = same && doubled[i] == 2 * weight[i];
+    CHECK(same);
+
+    const pt::cpu::device_memory m = devices.memory_of(rank);
+    CHECK(m.planned_state == devices.what(0, rank).state_bytes);
+    CHECK(m.planned_arena == devices.what(0, rank).arena_bytes + devices.what(1, rank).arena_bytes);
+    CHECK(m.resident_state > m.planned_state / 2);
+    CHECK(m.resident_state < m.planned_state + 4096);
+    CHECK(m.resident_arena > m.planned_arena / 2);
+    CHECK(m.resident_arena < m.planned_arena + 2 * 4096);
+    if (how.devices > 1) CHECK(devices.traffic(rank, 0).calls_of(pt::communication::all_reduce) == static_cast<std::uint64_t>(layers * steps));
+    if (how.record_times) {
+      const auto times = devices.times(rank, 0);
+      REQUIRE(times.size() == devices.what(0, rank).instructions.size());
+      for (std::size_t i = 0; i < times.size(); ++i) {
+        CHECK(times[i].begin >= 0);
+        CHECK(times[i].end >= times[i].begin);
+        CHECK(times[i].end < 60);
+      }
+      CHECK(times[0].end <= times[1].begin);  // the all-reduce of what the first makes
+    } else CHECK(devices.times(rank, 0).empty());
+  }
+  return weight;
+}
+
+}  // namespace
+
+TEST_CASE("any number of devices, lanes and threads trains to the same weights") {
+  small_graph graph;
+  const std::vector<float> one = train(graph, {.devices = 1, .threads = 1}, 20);
+  CHECK(train(graph, {.devices = 1, .threads = 2, .lanes = 2, .record_times = true}, 20) == one);
+  for (int devices : {2, 4})
+    for (int lanes : {0, 1, 2}) {
+      CHECK(train(graph, {.devices = devices, .threads = 1, .lanes = lanes}, 20) == one);
+      CHECK(train(graph, {.devices = devices, .threads = 2, .lanes = lanes, .record_times = true}, 20) == one);
+      CHECK(train(graph, {.devices = devices, .threads = 0, .lanes = lanes}, 20) == one);
+    }
+}
+
+TEST_CASE("memory comes when it is touched") {
+  for (std::size_t bytes : {std::size_t{1}, std::size_t{100'000}, std::size_t{9} << 20}) {
+    pt::cpu::memory m(bytes);
+    CHECK(m.size() == bytes);
+    CHECK(reinterpret_cast<std::uintptr_t>(m.data()) % (bytes >= pt::cpu::memory::huge ? pt::cpu::memory::huge : 64) == 0);
+    CHECK(m.resident() == 0);
+    bool zero = true;
+    for (std::size_t i = 0; i < bytes; ++i) zero = zero && m.data()[i] == std::byte{0};
+    CHECK(zero);
+    for (std::byte& b : m.bytes()) b = std::byte{1};
+    CHECK(m.resident() >= bytes);
+    CHECK(m.resident() < bytes + 4096);
+    const pt::cpu::memory moved = std::move(m);
+    CHECK(moved.data()[bytes - 1] == std::byte{1});
+    CHECK(m.data() == nullptr);
+  }
+  CHECK(pt::cpu::memory(0).resident() == 0);
+}
