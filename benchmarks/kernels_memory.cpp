@@ -14,7 +14,7 @@ namespace pt = partita;
 namespace math = partita::math;
 
 namespace {
-constexpr pt::cpu::team team;
+constexpr pt::on_cpu::team team;
 constexpr std::size_t width = 1024;  // of a row
 
 struct arrays {

@@ -47,16 +47,16 @@ struct buffer {
 template <class Op, class... In> void run(benchmark::State& state) {
   using typing = pt::typing<Op, In...>;
   pt::op_info const& info = typing::result.info;
-  pt::cpu::workers team(static_cast<int>(state.range(0)));
+  pt::on_cpu::workers team(static_cast<int>(state.range(0)));
   pt::step_context step;
-  pt::cpu::launch_arguments a;
+  pt::on_cpu::launch_arguments a;
   for (int d = 0; d < info.dim_count; ++d) a.extents[d] = a.wholes[d] = info.dims[d].axis->extent;
   std::vector<buffer> all;
   void const* inputs[pt::max_inputs]{};
   void* outputs[pt::max_outputs]{};
   std::size_t bytes = 0;
   auto add = [&](pt::operand const& x) {
-    const std::size_t n = pt::cpu::detail::elements(x, a.extents);
+    const std::size_t n = pt::on_cpu::detail::elements(x, a.extents);
     bytes += n * pt::size_of(x.type);
     all.emplace_back(n * pt::size_of(x.type));
     if (x.type == pt::i32)
@@ -69,7 +69,7 @@ template <class Op, class... In> void run(benchmark::State& state) {
   };
   for (int i = 0; i < info.input_count; ++i) inputs[i] = add(info.inputs[i]);
   for (int o = 0; o < info.output_count; ++o) outputs[o] = add(info.outputs[o]);
-  constexpr auto launcher = pt::cpu::backend::launch<Op, In::type...>();
+  constexpr auto launcher = pt::on_cpu::backend::launch<Op, In::type...>();
   const buffer scratch(launcher.workspace(info, a.extents, team.size()));
   a.inputs = inputs;
   a.outputs = outputs;
@@ -92,7 +92,7 @@ void copy(benchmark::State& state) {
   const buffer from(bytes), to(bytes);
   std::memset(from.at.get(), 1, bytes);
   std::memset(to.at.get(), 1, bytes);
-  pt::cpu::workers team(static_cast<int>(state.range(0)));
+  pt::on_cpu::workers team(static_cast<int>(state.range(0)));
   for (auto _ : state) {
     team.parallel(bytes, 4096, [&](std::size_t begin, std::size_t end) {
       std::memcpy(static_cast<char*>(to.at.get()) + begin, static_cast<char const*>(from.at.get()) + begin,

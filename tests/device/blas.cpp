@@ -20,7 +20,7 @@ template <class T> std::vector<T> random_values(std::size_t count, std::uint64_t
 
 // The largest difference from the sum in double, over what rounding allows: k products of at most 1/4.
 template <class T>
-double wrong(pt::cpu::workers& workers, bool ta, bool tb, std::size_t m, std::size_t n, std::size_t k, T alpha, T beta) {
+double wrong(pt::on_cpu::workers& workers, bool ta, bool tb, std::size_t m, std::size_t n, std::size_t k, T alpha, T beta) {
   const std::size_t lda = (ta ? m : k) + 3, ldb = (tb ? k : n) + 1, ldc = n + 2;
   const auto a = random_values<T>((ta ? k : m) * lda, 1), b = random_values<T>((tb ? n : k) * ldb, 2);
   auto c = random_values<T>(m * ldc, 3);
@@ -28,7 +28,7 @@ double wrong(pt::cpu::workers& workers, bool ta, bool tb, std::size_t m, std::si
   if (beta == 0)
     for (std::size_t i = 0; i < m; ++i)
       for (std::size_t j = 0; j < n; ++j) c[i * ldc + j] = std::numeric_limits<T>::quiet_NaN();
-  pt::cpu::gemm<T>(workers, ta, tb, m, n, k, alpha, a.data(), lda, b.data(), ldb, beta, c.data(), ldc);
+  pt::on_cpu::gemm<T>(workers, ta, tb, m, n, k, alpha, a.data(), lda, b.data(), ldb, beta, c.data(), ldc);
   double most = 0;
   for (std::size_t i = 0; i < m; ++i)
     for (std::size_t j = 0; j < ldc; ++j) {
@@ -49,7 +49,7 @@ double wrong(pt::cpu::workers& workers, bool ta, bool tb, std::size_t m, std::si
 
 TEST_CASE_TEMPLATE("gemm is the product, for any transposition, extent and number of workers", T, float, double) {
   for (int threads : {1, 2, 3}) {
-    pt::cpu::workers workers(threads);
+    pt::on_cpu::workers workers(threads);
     for (bool ta : {false, true})
       for (bool tb : {false, true})
         for (std::size_t m : {0u, 1u, 2u, 7u, 16u, 37u, 130u})
@@ -74,10 +74,10 @@ TEST_CASE_TEMPLATE("a batch of products, in two levels of strides", T, float, do
   constexpr std::size_t batch = 3, token = 19, head = 2, width = 8;
   const auto q = random_values<T>(batch * token * head * width, 1), key = random_values<T>(q.size(), 2);
   for (int threads : {1, 2, 8}) {
-    pt::cpu::workers workers(threads);
+    pt::on_cpu::workers workers(threads);
     std::vector<T> scores(batch * head * token * token, T(7));
     const std::size_t row = head * width;
-    pt::cpu::batched_gemm<T>(workers, batch, head, false, true, token, token, width, T(2),
+    pt::on_cpu::batched_gemm<T>(workers, batch, head, false, true, token, token, width, T(2),
                              {q.data(), row, token * row, width}, {key.data(), row, token * row, width}, T(0),
                              {scores.data(), token, head * token * token, token * token});
     double most = 0;
@@ -97,17 +97,17 @@ TEST_CASE_TEMPLATE("a batch of products, in two levels of strides", T, float, do
 TEST_CASE("several devices multiply at once") {
   constexpr std::size_t m = 96, n = 160, k = 200;
   const auto a = random_values<float>(m * k, 1), b = random_values<float>(k * n, 2);
-  pt::cpu::workers one(1);
+  pt::on_cpu::workers one(1);
   std::vector<float> expected(m * n);
-  pt::cpu::gemm<float>(one, false, false, m, n, k, 1, a.data(), k, b.data(), n, 0, expected.data(), n);
+  pt::on_cpu::gemm<float>(one, false, false, m, n, k, 1, a.data(), k, b.data(), n, 0, expected.data(), n);
   std::vector<int> agree(4, 0);
   std::vector<std::thread> devices;
   for (std::size_t device = 0; device < agree.size(); ++device)
     devices.emplace_back([&, device] {
-      pt::cpu::workers workers(device % 2 == 0 ? 1 : 2);
+      pt::on_cpu::workers workers(device % 2 == 0 ? 1 : 2);
       for (int round = 0; round < 100; ++round) {
         std::vector<float> c(m * n, -1.f);
-        pt::cpu::gemm<float>(workers, false, false, m, n, k, 1, a.data(), k, b.data(), n, 0, c.data(), n);
+        pt::on_cpu::gemm<float>(workers, false, false, m, n, k, 1, a.data(), k, b.data(), n, 0, c.data(), n);
         double most = 0;
         for (std::size_t i = 0; i < c.size(); ++i) most = std::fmax(most, std::abs(c[i] - expected[i]));
         agree[device] += most < 1e-5;
@@ -118,8 +118,8 @@ TEST_CASE("several devices multiply at once") {
 }
 
 TEST_CASE("C is cut along the larger operand, and small products not at all") {
-  using pt::cpu::detail::choose_tiling;
-  using pt::cpu::detail::tiling;
+  using pt::on_cpu::detail::choose_tiling;
+  using pt::on_cpu::detail::tiling;
   CHECK(choose_tiling(256, 3072, 768, 2) == tiling{1, 2});
   CHECK(choose_tiling(50257, 768, 256, 2) == tiling{2, 1});
   CHECK(choose_tiling(2048, 2048, 2048, 2) == tiling{2, 1});
@@ -130,9 +130,9 @@ TEST_CASE("C is cut along the larger operand, and small products not at all") {
 }
 
 TEST_CASE("an extent beyond BLAS is an error, not a wrong product") {
-  pt::cpu::workers workers(1);
+  pt::on_cpu::workers workers(1);
   float value = 0;
-  CHECK_THROWS_AS(pt::cpu::gemm<float>(workers, false, false, 2, 2, std::size_t{1} << 32, 1, &value, 1, &value, 1, 0,
+  CHECK_THROWS_AS(pt::on_cpu::gemm<float>(workers, false, false, 2, 2, std::size_t{1} << 32, 1, &value, 1, &value, 1, 0,
                                        &value, 1),
                   pt::error);
 }

@@ -28,7 +28,7 @@ std::int32_t mixed_element(std::uint64_t key, std::vector<std::int32_t> const& i
   for (std::int32_t x : inputs) sum += factor * x, factor += 4;
   return wrapped(sum);
 }
-void mix(pt::cpu::launch_arguments const& a) {
+void mix(pt::on_cpu::launch_arguments const& a) {
   auto* out = static_cast<std::int32_t*>(a.outputs[0]);
   std::vector<std::int32_t> inputs(static_cast<std::size_t>(a.input_count));
   for (std::size_t i = 0; i < a.extents[0]; ++i) {
@@ -36,7 +36,7 @@ void mix(pt::cpu::launch_arguments const& a) {
     out[i] = mixed_element(a.key, inputs);
   }
 }
-void slow_mix(pt::cpu::launch_arguments const& a) {
+void slow_mix(pt::on_cpu::launch_arguments const& a) {
   std::this_thread::sleep_for(std::chrono::microseconds(50));
   mix(a);
 }
@@ -218,14 +218,14 @@ TEST_CASE("random programs of several ranks give what they give without lanes an
         pt::plan_memory(m.made);
         programs.push_back(m.made);
       }
-      pt::cpu::thread_devices devices({.devices = r.ranks, .threads = 1, .lanes = lanes}, graph.data, graph.launchers,
+      pt::on_cpu::thread_devices devices({.devices = r.ranks, .threads = 1, .lanes = lanes}, graph.data, graph.launchers,
                                       graph.keys, {programs});
       for (int step = 0; step < 3; ++step) {
         devices.on_each([&](int rank) {
           pt::program const& p = devices.what(0, rank);
           const numbers state(r.n, 100 * rank + 5);  // the same before every step, so that the results are
-          pt::cpu::copy_in(p.stored[0], pt::i32, state.data(), devices.address(rank, 0, p.stored[0].at));
-          pt::cpu::copy_in(p.inputs[0], pt::i32, inputs[static_cast<std::size_t>(rank)].data(),
+          pt::on_cpu::copy_in(p.stored[0], pt::i32, state.data(), devices.address(rank, 0, p.stored[0].at));
+          pt::on_cpu::copy_in(p.inputs[0], pt::i32, inputs[static_cast<std::size_t>(rank)].data(),
                            devices.address(rank, 0, p.inputs[0].at));
         });
         devices.run(0, {});
@@ -236,7 +236,7 @@ TEST_CASE("random programs of several ranks give what they give without lanes an
           seen.push_back(p.stored[0]);
           for (pt::outside const& o : seen) {
             numbers found(o.extents[0]);
-            pt::cpu::copy_out(o, pt::i32, devices.address(rank, 0, o.at), found.data());
+            pt::on_cpu::copy_out(o, pt::i32, devices.address(rank, 0, o.at), found.data());
             REQUIRE(found == r.value(rank, o.at.buffer));
           }
         }

@@ -19,18 +19,18 @@ constexpr std::size_t width = 5000;
 constexpr int layers = 6;
 
 // g = w + x; w' = w - rate g. In whole numbers, so that any order of additions gives the same.
-void gradient(pt::cpu::launch_arguments const& a) {
+void gradient(pt::on_cpu::launch_arguments const& a) {
   auto const* w = static_cast<float const*>(a.inputs[0]);
   auto const* x = static_cast<float const*>(a.inputs[1]);
   for (std::size_t i = 0; i < a.extents[0]; ++i) static_cast<float*>(a.outputs[0])[i] = w[i] + x[i];
 }
-void update(pt::cpu::launch_arguments const& a) {
+void update(pt::on_cpu::launch_arguments const& a) {
   auto const* w = static_cast<float const*>(a.inputs[0]);
   auto const* g = static_cast<float const*>(a.inputs[1]);
   auto* out = static_cast<float*>(a.outputs[0]);
   for (std::size_t i = 0; i < a.extents[0]; ++i) out[i] = w[i] - static_cast<float>(a.step->learning_rate) * g[i];
 }
-void scale(pt::cpu::launch_arguments const& a) {
+void scale(pt::on_cpu::launch_arguments const& a) {
   auto const* w = static_cast<float const*>(a.inputs[0]);
   for (std::size_t i = 0; i < a.extents[0]; ++i) static_cast<float*>(a.outputs[0])[i] = 2 * w[i];
 }
@@ -76,9 +76,9 @@ struct data_parallel {
   }
 };
 
-std::vector<float> train(small_graph const& graph, pt::cpu_devices how, int steps) {
+std::vector<float> train(small_graph const& graph, pt::cpu how, int steps) {
   data_parallel programs(graph, how.devices);
-  pt::cpu::thread_devices devices(how, graph.data, graph.launchers, graph.keys, {programs.training, programs.forward});
+  pt::on_cpu::thread_devices devices(how, graph.data, graph.launchers, graph.keys, {programs.training, programs.forward});
   std::vector<float> x(width);
   pt::step_context step;
   step.learning_rate = how.devices == 4 ? 0.25 : how.devices == 2 ? 0.5 : 1;  // the gradient is a sum over devices
@@ -86,7 +86,7 @@ std::vector<float> train(small_graph const& graph, pt::cpu_devices how, int step
     for (std::size_t i = 0; i < width; ++i) x[i] = static_cast<float>(step.step + static_cast<std::int64_t>(i % 7));
     devices.on_each([&](int rank) {
       pt::outside const& o = devices.what(0, rank).inputs[0];
-      pt::cpu::copy_in(o, pt::f32, x.data(), devices.address(rank, 0, o.at));
+      pt::on_cpu::copy_in(o, pt::f32, x.data(), devices.address(rank, 0, o.at));
     });
     devices.run(0, step);
   }
@@ -94,14 +94,14 @@ std::vector<float> train(small_graph const& graph, pt::cpu_devices how, int step
   std::vector<float> doubled(width), weight(width);
   for (int rank = 0; rank < how.devices; ++rank) {
     pt::program const& f = devices.what(1, rank);
-    pt::cpu::copy_out(f.outputs[0], pt::f32, devices.address(rank, 1, f.outputs[0].at), doubled.data());
+    pt::on_cpu::copy_out(f.outputs[0], pt::f32, devices.address(rank, 1, f.outputs[0].at), doubled.data());
     pt::outside const& w = devices.what(0, rank).stored[2];
-    pt::cpu::copy_out(w, pt::f32, devices.address(rank, 0, w.at), weight.data());
+    pt::on_cpu::copy_out(w, pt::f32, devices.address(rank, 0, w.at), weight.data());
     bool same = true;
     for (std::size_t i = 0; i < width; ++i) same = same && doubled[i] == 2 * weight[i];
     CHECK(same);
 
-    const pt::cpu::device_memory m = devices.memory_of(rank);
+    const pt::on_cpu::device_memory m = devices.memory_of(rank);
     CHECK(m.planned_state == devices.what(0, rank).state_bytes);
     CHECK(m.planned_arena == devices.what(0, rank).arena_bytes + devices.what(1, rank).arena_bytes);
     CHECK(m.resident_state > m.planned_state / 2);
@@ -139,9 +139,9 @@ TEST_CASE("any number of devices, lanes and threads trains to the same weights")
 
 TEST_CASE("memory comes when it is touched") {
   for (std::size_t bytes : {std::size_t{1}, std::size_t{100'000}, std::size_t{9} << 20}) {
-    pt::cpu::memory m(bytes);
+    pt::on_cpu::memory m(bytes);
     CHECK(m.size() == bytes);
-    CHECK(reinterpret_cast<std::uintptr_t>(m.data()) % (bytes >= pt::cpu::memory::huge ? pt::cpu::memory::huge : 64) == 0);
+    CHECK(reinterpret_cast<std::uintptr_t>(m.data()) % (bytes >= pt::on_cpu::memory::huge ? pt::on_cpu::memory::huge : 64) == 0);
     CHECK(m.resident() == 0);
     bool zero = true;
     for (std::size_t i = 0; i < bytes; ++i) zero = zero && m.data()[i] == std::byte{0};
@@ -149,9 +149,9 @@ TEST_CASE("memory comes when it is touched") {
     for (std::byte& b : m.bytes()) b = std::byte{1};
     CHECK(m.resident() >= bytes);
     CHECK(m.resident() < bytes + 4096);
-    const pt::cpu::memory moved = std::move(m);
+    const pt::on_cpu::memory moved = std::move(m);
     CHECK(moved.data()[bytes - 1] == std::byte{1});
     CHECK(m.data() == nullptr);
   }
-  CHECK(pt::cpu::memory(0).resident() == 0);
+  CHECK(pt::on_cpu::memory(0).resident() == 0);
 }

@@ -21,20 +21,20 @@ using kind = pt::instruction_kind;
 
 namespace {
 
-void copy_first(pt::cpu::launch_arguments const& a) {
+void copy_first(pt::on_cpu::launch_arguments const& a) {
   for (std::size_t i = 0; i < a.extents[0]; ++i)
     static_cast<float*>(a.outputs[0])[i] = a.input_count > 0 ? static_cast<float const*>(a.inputs[0])[i] : 1.f;
 }
-void run_out(pt::cpu::launch_arguments const&) { throw std::runtime_error("out of paper"); }
-void fail_at_step_2(pt::cpu::launch_arguments const& a) {
+void run_out(pt::on_cpu::launch_arguments const&) { throw std::runtime_error("out of paper"); }
+void fail_at_step_2(pt::on_cpu::launch_arguments const& a) {
   if (a.step->step == 2) throw pt::error("step 2 does not work");
   copy_first(a);
 }
-void sleep_long(pt::cpu::launch_arguments const& a) {
+void sleep_long(pt::on_cpu::launch_arguments const& a) {
   std::this_thread::sleep_for(std::chrono::milliseconds(30));
   copy_first(a);
 }
-void divide(pt::cpu::launch_arguments const& a) {
+void divide(pt::on_cpu::launch_arguments const& a) {
   for (std::size_t i = 0; i < a.extents[0]; ++i)
     static_cast<float*>(a.outputs[0])[i] = 1.f / static_cast<float const*>(a.inputs[0])[i];
 }
@@ -48,7 +48,7 @@ struct failing_graph : hand_made_graph {
   int inverse = op("inverse", &divide, pt::f32, pt::pass::forward, "divide");
 };
 
-std::string words_of_failure(pt::cpu::thread_devices& devices, std::int64_t step = 0) {
+std::string words_of_failure(pt::on_cpu::thread_devices& devices, std::int64_t step = 0) {
   pt::step_context context;
   context.step = step;
   try {
@@ -80,7 +80,7 @@ TEST_CASE("an op that throws on one rank stops all of them, with its name, pass 
         pt::plan_memory(m.made);
         programs.push_back(m.made);
       }
-      pt::cpu::thread_devices devices({.devices = ranks, .threads = 1, .lanes = lanes}, graph.data, graph.launchers,
+      pt::on_cpu::thread_devices devices({.devices = ranks, .threads = 1, .lanes = lanes}, graph.data, graph.launchers,
                                       graph.keys, {programs});
       const std::string message = "rank " + std::to_string(failing) + ", op block.0.fc1 (linear, backward): out of paper";
       CHECK(words_of_failure(devices) == message);
@@ -106,7 +106,7 @@ TEST_CASE("the lanes of one rank stop each other") {
         pt::plan_memory(m.made);
         programs.push_back(m.made);
       }
-      pt::cpu::thread_devices devices({.devices = 2, .threads = 1, .lanes = 2}, graph.data, graph.launchers, graph.keys,
+      pt::on_cpu::thread_devices devices({.devices = 2, .threads = 1, .lanes = 2}, graph.data, graph.launchers, graph.keys,
                                       {programs});
       if (round > 2) {  // straight into the failure, as a race of both ranks
         const std::string words = words_of_failure(devices, 2);
@@ -133,7 +133,7 @@ TEST_CASE("the lanes of one rank stop each other") {
       programs.push_back(m.made);
     }
     for (int lanes : {1, 2}) {
-      pt::cpu::thread_devices devices({.devices = 2, .threads = 1, .lanes = lanes}, graph.data, graph.launchers,
+      pt::on_cpu::thread_devices devices({.devices = 2, .threads = 1, .lanes = lanes}, graph.data, graph.launchers,
                                       graph.keys, {programs});
       const std::string words = words_of_failure(devices);
       CHECK_MESSAGE(words.find("all_reduce of block.0.norm (layer_norm, forward): group 0 of ranks {0, 1}") !=
@@ -156,7 +156,7 @@ TEST_CASE("devices end cleanly without a step, and after failures in their makin
       pt::plan_memory(m.made);
       programs.push_back(m.made);
     }
-    pt::cpu::thread_devices devices({.devices = ranks, .threads = threads, .lanes = 2}, graph.data, graph.launchers,
+    pt::on_cpu::thread_devices devices({.devices = ranks, .threads = threads, .lanes = 2}, graph.data, graph.launchers,
                                     graph.keys, {programs});
   };
   make(2, 0, 1);
@@ -169,7 +169,7 @@ TEST_CASE("devices end cleanly without a step, and after failures in their makin
   graph.launchers[0].run = nullptr;
   CHECK_THROWS_WITH_AS(make(2, 100, 1), "rank 0, op block.0.norm (layer_norm, forward): has no kernel on the CPU",
                        pt::error);
-  CHECK_THROWS_AS(pt::cpu::thread_devices({.devices = 2}, graph.data, graph.launchers, graph.keys, {{pt::program{}}}),
+  CHECK_THROWS_AS(pt::on_cpu::thread_devices({.devices = 2}, graph.data, graph.launchers, graph.keys, {{pt::program{}}}),
                   pt::error);
 
   program_maker m(0, {{0}});
@@ -178,7 +178,7 @@ TEST_CASE("devices end cleanly without a step, and after failures in their makin
   m.all_reduce(0, a);
   m.made.instructions[1].where = lane::compute;
   pt::plan_memory(m.made);
-  CHECK_THROWS_WITH_AS(pt::cpu::thread_devices({}, graph.data, graph.launchers, graph.keys, {{m.made}}),
+  CHECK_THROWS_WITH_AS(pt::on_cpu::thread_devices({}, graph.data, graph.launchers, graph.keys, {{m.made}}),
                        "rank 0, all_reduce of inverse (divide, forward): communicates in the compute lane; one thread "
                        "calls for a rank at a time",
                        pt::error);
@@ -203,14 +203,14 @@ TEST_CASE("the first number that is not finite is found where it arose") {
     pt::plan_memory(m.made);
     programs.push_back(m.made);
   }
-  pt::cpu::thread_devices devices({.devices = 2, .threads = 1, .lanes = 2}, graph.data, graph.launchers, graph.keys,
+  pt::on_cpu::thread_devices devices({.devices = 2, .threads = 1, .lanes = 2}, graph.data, graph.launchers, graph.keys,
                                   {programs});
   auto with = [&](float value, int rank) {
     std::vector<float> ones(8, 1.f);
     for (int r = 0; r < 2; ++r) {
       if (r == rank) ones[3] = value;
       pt::outside const& o = devices.what(0, r).inputs[0];
-      pt::cpu::copy_in(o, pt::f32, ones.data(), devices.address(r, 0, o.at));
+      pt::on_cpu::copy_in(o, pt::f32, ones.data(), devices.address(r, 0, o.at));
       ones[3] = 1.f;
     }
     return devices.first_non_finite(0, {});

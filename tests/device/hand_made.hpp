@@ -14,12 +14,12 @@ namespace partita_test {
 // A graph of ops that each read and write arrays of the extent 'n'; the k-th op makes tensor k. Not copied.
 struct hand_made_graph {
   partita::graph_data data;
-  std::vector<partita::cpu::launcher> launchers;
+  std::vector<partita::on_cpu::launcher> launchers;
   std::vector<std::uint64_t> keys;
   std::deque<partita::op_info> infos;
 
   template <std::size_t N>
-  int op(char const (&name)[N], void (*run)(partita::cpu::launch_arguments const&), partita::dtype type,
+  int op(char const (&name)[N], void (*run)(partita::on_cpu::launch_arguments const&), partita::dtype type,
          partita::pass when = partita::pass::forward, char const* kind = "mix",
          partita::source_kind source = partita::source_kind::none) {
     partita::op_info& info = infos.emplace_back();

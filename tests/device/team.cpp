@@ -10,7 +10,7 @@
 namespace pt = partita;
 
 TEST_CASE_TEMPLATE("a team visits every index once, sums and finds the largest", T, float, double) {
-  const pt::cpu::team team;
+  const pt::on_cpu::team team;
   for (std::size_t n : {0u, 1u, 2u, 63u, 64u, 65u, 127u, 128u, 200u, 1000u}) {
     std::vector<T> in(n), out(n + 1, T(-1));
     for (std::size_t i = 0; i < n; ++i) in[i] = static_cast<T>(static_cast<int>(i * 37 % 101) - 50);
@@ -38,7 +38,7 @@ TEST_CASE_TEMPLATE("a team visits every index once, sums and finds the largest",
 }
 
 TEST_CASE("a sum of many equal numbers loses less than one running sum does") {
-  const pt::cpu::team team;
+  const pt::on_cpu::team team;
   constexpr std::size_t n = 1 << 22;
   const float sum = team.sum(n, [](std::size_t) { return 0.1f; });
   CHECK(sum == doctest::Approx(0.1 * n).epsilon(1e-4));

@@ -13,7 +13,7 @@ namespace pt = partita;
 
 TEST_CASE("parts are contiguous, cover the range once and begin at multiples of the grain") {
   for (int size : {1, 2, 3, 5}) {
-    pt::cpu::workers workers(size);
+    pt::on_cpu::workers workers(size);
     CHECK(workers.size() == static_cast<std::size_t>(size));
     for (std::size_t count : {0u, 1u, 2u, 7u, 64u, 1000u})
       for (std::size_t grain : {0u, 1u, 3u, 16u, 2000u}) {
@@ -38,7 +38,7 @@ TEST_CASE("parts are contiguous, cover the range once and begin at multiples of 
 }
 
 TEST_CASE("work is handed out many times in a row") {
-  pt::cpu::workers workers(3);
+  pt::on_cpu::workers workers(3);
   std::vector<int> seen(300, 0);
   for (int round = 0; round < 2000; ++round)
     workers.parallel(seen.size(), 1, [&](std::size_t begin, std::size_t end) {
@@ -48,7 +48,7 @@ TEST_CASE("work is handed out many times in a row") {
 }
 
 TEST_CASE("the exception of the lowest part reaches the caller, and the workers go on") {
-  pt::cpu::workers workers(4);
+  pt::on_cpu::workers workers(4);
   for (int round = 0; round < 50; ++round) {
     bool thrown = false;
     try {
@@ -66,7 +66,7 @@ TEST_CASE("the exception of the lowest part reaches the caller, and the workers 
 }
 
 TEST_CASE("a call inside a call, and a call beside a call, do the same parts inline") {
-  pt::cpu::workers workers(2), others(2);
+  pt::on_cpu::workers workers(2), others(2);
   std::atomic<int> calls{0}, moved{0};
   workers.parallel(2, 1, [&](std::size_t, std::size_t) {
     const auto here = std::this_thread::get_id();

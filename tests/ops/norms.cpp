@@ -120,7 +120,7 @@ TEST_CASE("sums over many rows are the same bits on any number of workers") {
   for (std::size_t row = 0; row < many::extent; ++row) sum += op.inputs[0].get(row * hidden::extent + 3);
   CHECK(alone[2].get(3) == doctest::Approx(sum).epsilon(1e-4));
   for (int count : {2, 3, 5}) {
-    pt::cpu::workers workers(count);
+    pt::on_cpu::workers workers(count);
     op.workers = &workers;
     check_same(alone, op.run_whole(), 0, "layer_norm.grad");
   }

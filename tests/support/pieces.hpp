@@ -21,13 +21,13 @@ namespace partita::testing {
 class lone_op {
  public:
   op_info info;
-  cpu::launcher launcher;
+  on_cpu::launcher launcher;
   std::size_t wholes[max_dims]{};  // extents by letter
   std::vector<buffer> inputs;      // whole
   attributes given{};
   std::uint64_t key = 0x1234;
   step_context context{0.1, 3, 17, true};
-  cpu::workers* workers = nullptr;
+  on_cpu::workers* workers = nullptr;
 
   // Input i's element j is fill(i, j). Extents of unbound axes come from `bindings`.
   template <class Op, class... In>
@@ -37,7 +37,7 @@ class lone_op {
     static_assert(t::what == verdict::good, "the op rejects these inputs");
     lone_op r;
     r.info = t::result.info;
-    r.launcher = cpu::backend::launch<Op, In::type...>();
+    r.launcher = on_cpu::backend::launch<Op, In::type...>();
     r.given = given;
     for (int d = 0; d < r.info.dim_count; ++d) {
       axis_info const* axis = r.info.dims[d].axis;
@@ -55,7 +55,7 @@ class lone_op {
   }
 
   static std::size_t elements(operand const& x, std::size_t const* extents) {
-    return cpu::detail::elements(x, extents);
+    return on_cpu::detail::elements(x, extents);
   }
   // Calls f(index in the whole operand) for the elements of a box of letters, in row-major order.
   template <class F>
@@ -97,7 +97,7 @@ class lone_op {
     }
     for (buffer const& b : pieces) in.push_back(b.data());
     for (buffer& b : outputs) out.push_back(b.data());
-    cpu::launch_arguments a;
+    on_cpu::launch_arguments a;
     a.inputs = in.data();
     a.outputs = out.data();
     a.input_count = info.input_count;
@@ -218,7 +218,7 @@ inline void check_cuts(lone_op op, double tolerance = 2e-6) {
       for (std::size_t i = 0; i < b.size(); ++i) b.set(i, b.get(i) - 2.5);
     check_same(whole, added, 4 * tolerance, std::string(op.info.kind) + " added to 2.5");
   }
-  cpu::workers three(3);
+  on_cpu::workers three(3);
   op.workers = &three;
   check_same(whole, op.run_whole(), tolerance, std::string(op.info.kind) + " on 3 workers");
   const std::vector<buffer> again = op.run_whole();

@@ -136,7 +136,7 @@ template <class Graph> class program_interpreter {
     std::vector<void*> outputs;
     for (int k = 0; k < c.input_count; ++k) inputs.push_back(at(r, p.references[static_cast<std::size_t>(c.first_input + k)]));
     for (int k = 0; k < c.output_count; ++k) outputs.push_back(at(r, p.references[static_cast<std::size_t>(c.first_output + k)]));
-    cpu::launch_arguments a;
+    on_cpu::launch_arguments a;
     a.inputs = inputs.data();
     a.outputs = outputs.data();
     a.input_count = c.input_count;
@@ -256,7 +256,7 @@ template <class Graph> class program_interpreter {
   std::vector<program> const& programs_;
   std::uint64_t seed_;
   std::vector<std::uint64_t> keys_;
-  cpu::workers team_;
+  on_cpu::workers team_;
   std::vector<std::vector<std::vector<unsigned char>>> memory_;
   std::map<std::tuple<std::size_t, std::size_t, std::uint64_t>, std::vector<unsigned char>> mail_;
   std::map<std::pair<std::size_t, std::size_t>, bool> done_;

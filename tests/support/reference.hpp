@@ -29,7 +29,7 @@ using named_values = std::map<std::string, values, std::less<>>;
 // `Training` is a pt::training<...>. Parameters begin as `param` says.
 template <class Training> class reference {
  public:
-  using recorder_type = recorder<cpu::backend, Training>;
+  using recorder_type = recorder<on_cpu::backend, Training>;
 
   explicit reference(Training const& training = {}, std::uint64_t seed = 1, std::vector<binding> const& bindings = {},
                      int workers = 1)
@@ -158,7 +158,7 @@ template <class Training> class reference {
     std::vector<void*> outputs;
     for (int i = 0; i < e.input_count; ++i) inputs.push_back(at(g_.input(e, i)).data());
     for (int o = 0; o < e.info->output_count; ++o) outputs.push_back(at(e.first_output + o).data());
-    cpu::launch_arguments a;
+    on_cpu::launch_arguments a;
     a.inputs = inputs.data();
     a.outputs = outputs.data();
     a.input_count = e.input_count;
@@ -168,7 +168,7 @@ template <class Training> class reference {
     a.key = keys_[static_cast<std::size_t>(op)];
     a.step = &context;
     a.team = &threads_;
-    cpu::launcher const& launcher = g_.launchers[op];
+    on_cpu::launcher const& launcher = g_.launchers[op];
     buffer scratch(f32, launcher.workspace(*e.info, a.extents, threads_.size()) / size_of(f32) + 1);
     a.scratch = scratch.data();
     launcher.run(a);
@@ -176,7 +176,7 @@ template <class Training> class reference {
 
   recorder_type g_;
   std::uint64_t seed_;
-  cpu::workers threads_;
+  on_cpu::workers threads_;
   std::vector<std::string> names_;
   std::vector<std::uint64_t> keys_;
   std::vector<buffer> tensors_;

@@ -59,7 +59,9 @@ inline std::string describe(finding const& f) {
     case wrong::axis_without_extent: return "axis " + axis + " has no extent: pass pt::bind<" + axis + ">(n)";
     case wrong::extents_differ:
       return op + ": axis " + axis + " is " + have + " long where " + allowed + " elements are to be held";
-    case wrong::no_such_axis: return "no op of the model has axis " + axis + where;
+    case wrong::no_such_axis:
+      return "no op of the model has axis " + axis + (f.letter == 0 ? "" : std::string(" under letter '") + f.letter + "'") +
+             where;
     case wrong::no_op_matches: return "no op matches \"" + std::string(f.op.view()) + "\"" + where;
     case wrong::op_lacks_the_axis: return op + " has no axis " + axis + ", so it cannot be cut there" + where;
     case wrong::axis_names_two_letters:

@@ -11,6 +11,7 @@ struct instance_graph {
   int vertices = 0;          // and one more per wish
   growing<int> begin, to;    // edges, by their source
   growing<int> waits;        // per vertex: how many edges end there
+  growing<int> wish_lines;   // of the policy, per wish
 };
 
 namespace detail {
@@ -193,6 +194,7 @@ constexpr finding build_instances(graph_data const& g, plan_base const& plan, co
     ig.waits.push(0);
   }
   ig.begin.push(0);
+  for (wish const& w : plan.wishes()) ig.wish_lines.push(w.line);
   int edges = 0;
   detail::each_edge(g, plan, c, ig, first, [&](int from, int) {
     ++ig.begin[from + 1];
@@ -253,7 +255,7 @@ constexpr finding check_acyclic(graph_data const& g, completed const& c, instanc
     if (a < ig.instances) {
       if (b < 0) describe_instance(a, f.op);
       b = a;
-    }
+    } else if (f.line == 0) f.line = ig.wish_lines[a - ig.instances];
     a = before[a];
   } while (a != v);
   if (b >= 0) describe_instance(b, f.other);

@@ -37,10 +37,10 @@ struct op_ref {
   constexpr std::string_view kind() const { return entry().info->kind; }
   constexpr text<96> name() const { return graph->name(id); }
   constexpr pass when() const { return entry().when; }
-  constexpr bool has(axis_info const* axis) const {
+  constexpr bool has(axis_info const* axis, char letter = 0) const {  // letter 0: under any
     op_info const& f = *entry().info;
     for (int d = 0; d < f.dim_count; ++d)
-      if (f.dims[d].axis->id == axis->id) return true;
+      if (f.dims[d].axis->id == axis->id && (letter == 0 || f.dims[d].letter == letter)) return true;
     return false;
   }
 };
@@ -121,6 +121,8 @@ class plan_base {
   constexpr void op_trans(selection const& s, cut_axis const& c, int line = __builtin_LINE()) {
     if (c.pieces < 1) return note_words("a cut needs at least one piece", line);
     if (c.size_count > 0 && c.size_count != c.pieces) return note_words("a cut needs as many sizes as pieces", line);
+    for (int i = 0; i < c.size_count; ++i)
+      if (c.sizes[i] < 0) return note_words("the size of a piece is negative", line);
     const short mode = intern(c.mode);
     int sizes = -1;
     if (c.size_count > 0) {
@@ -144,8 +146,8 @@ class plan_base {
     }
     if (any) return;
     bool known = false;
-    for (int op = 0; op < graph_->ops.size && !known; ++op) known = op_ref{graph_, op}.has(c.axis);
-    if (!known) note_axis(wrong::no_such_axis, c.axis, line);
+    for (int op = 0; op < graph_->ops.size && !known; ++op) known = op_ref{graph_, op}.has(c.axis, c.letter);
+    if (!known) note_axis(wrong::no_such_axis, c.axis, line, c.letter);
     else if (s.named && s.ids.size > 0) note_op(wrong::op_lacks_the_axis, s.ids[0], c.axis, 0, 0, line);
   }
   constexpr void op_trans(selection const& s, replicate r, int line = __builtin_LINE()) {
@@ -234,9 +236,10 @@ class plan_base {
   }
 
  private:
-  constexpr void note_axis(wrong what, axis_info const* axis, int line) {
+  constexpr void note_axis(wrong what, axis_info const* axis, int line, char letter = 0) {
     finding f{what};
     f.axis = axis;
+    f.letter = letter;
     f.line = line;
     note(f);
   }
@@ -257,7 +260,7 @@ class plan_base {
   constexpr void push_level(int op, level const& l, int line) {
     op_plan& p = ops_[op];
     if (p.level_count == max_levels) return note_op(wrong::too_many_cuts, op, nullptr, 0, max_levels, line);
-    if (l.extent < 1 || l.coordinate >= l.extent)
+    if (l.extent < 1 || l.coordinate < -1 || l.coordinate >= l.extent)
       return note_op(wrong::device_out_of_range, op, nullptr, l.coordinate, l.extent, line);
     for (int i = 0; i < p.level_count; ++i)
       if (p.levels[i].mode == l.mode) {

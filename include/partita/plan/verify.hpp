@@ -136,6 +136,8 @@ template <class C, class Policy> constexpr void explain_finding() {
     (void)reject<mistake::two_parameters_of_one_name<PARTITA_QUOTED(C::op)>>::value;
   else if constexpr (f.what == wrong::no_gradient_rule)
     (void)reject<mistake::op_on_the_way_to_the_loss_has_no_gradient_rule<PARTITA_QUOTED(C::op)>>::value;
+  else if constexpr (f.what == wrong::no_such_axis && f.letter != 0)
+    (void)reject<mistake::model_has_no_such_axis<on_axis<f.axis>, letter<f.letter>, where, Policy>>::value;
   else if constexpr (f.what == wrong::no_such_axis)
     (void)reject<mistake::model_has_no_such_axis<on_axis<f.axis>, where, Policy>>::value;
   else if constexpr (f.what == wrong::no_op_matches)
@@ -168,7 +170,7 @@ template <class C, class Policy> constexpr void explain_finding() {
   else if constexpr (f.what == wrong::too_many_cuts)
     (void)reject<mistake::op_has_too_many_cuts<PARTITA_QUOTED(C::op), where, Policy>>::value;
   else if constexpr (f.what == wrong::cyclic_order)
-    (void)reject<mistake::wished_order_has_a_cycle<PARTITA_QUOTED(C::op), PARTITA_QUOTED(C::other), Policy>>::value;
+    (void)reject<mistake::wished_order_has_a_cycle<PARTITA_QUOTED(C::op), PARTITA_QUOTED(C::other), where, Policy>>::value;
   else if constexpr (f.what == wrong::order_names_nothing)
     (void)reject<mistake::order_names_a_moment_that_no_op_has<PARTITA_QUOTED(C::op), where, Policy>>::value;
   else if constexpr (f.what == wrong::flow_differs)

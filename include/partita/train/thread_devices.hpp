@@ -23,7 +23,7 @@
 #include <partita/device/cpu/signal.hpp>
 #include <partita/train/machine.hpp>
 
-namespace partita::cpu {
+namespace partita::on_cpu {
 
 // Bytes of one device.
 struct device_memory {
@@ -40,7 +40,7 @@ class thread_devices {
 
   // sets[s][r]: the program of rank r. What is given by reference or span outlives the object. Throws error where a
   // program does not fit its rank, or an op lacks a kernel or scratch for the devices' workers.
-  thread_devices(cpu_devices wanted, graph_data const& graph, std::span<launcher const> launchers,
+  thread_devices(cpu wanted, graph_data const& graph, std::span<launcher const> launchers,
                  std::span<std::uint64_t const> keys, std::vector<std::vector<program>> sets)
       : sets_(std::move(sets)), options_(completed(wanted)) {
     const auto count = static_cast<std::size_t>(options_.devices);
@@ -102,7 +102,7 @@ class thread_devices {
   std::byte* state(int rank) const { return devices_[index(rank)]->state.data(); }
   std::byte* arena(int rank, std::size_t set) const { return devices_[index(rank)]->arenas[set].data(); }
   std::byte* address(int rank, std::size_t set, reference const& at) const {
-    return cpu::address(what(set, rank), at, state(rank), arena(rank, set));
+    return on_cpu::address(what(set, rank), at, state(rank), arena(rank, set));
   }
   workers& team(int rank) const { return devices_[index(rank)]->team; }
 
@@ -134,7 +134,7 @@ class thread_devices {
     std::vector<std::unique_ptr<executor>> executors;
   };
 
-  static cpu_devices completed(cpu_devices wanted) {
+  static cpu completed(cpu wanted) {
     if (wanted.devices < 1) throw error("at least one device, not " + std::to_string(wanted.devices));
     const int cores = available_cores();
     if (wanted.threads < 1) wanted.threads = std::max(1, cores / wanted.devices);
@@ -244,7 +244,7 @@ class thread_devices {
   }
 
   std::vector<std::vector<program>> sets_;
-  cpu_devices options_;
+  cpu options_;
   bool spare_ = false;
   std::vector<std::unique_ptr<thread_world>> worlds_;  // by set
   std::vector<std::unique_ptr<device>> devices_;       // by rank
@@ -260,4 +260,4 @@ class thread_devices {
   std::vector<std::thread> threads_;
 };
 
-}  // namespace partita::cpu
+}  // namespace partita::on_cpu

@@ -10,7 +10,7 @@
 #include <partita/core/error.hpp>
 #include <partita/device/cpu/workers.hpp>
 
-namespace partita::cpu {
+namespace partita::on_cpu {
 
 namespace detail {
 
@@ -161,4 +161,4 @@ void batched_gemm(workers& threads, std::size_t outer, std::size_t inner, bool t
   });
 }
 
-}  // namespace partita::cpu
+}  // namespace partita::on_cpu

@@ -1,5 +1,5 @@
 // What a kernel sees of the op it runs: `template <class Call> static void kernel(Call& call)` of every op is
-// instantiated here with `cpu::call<Op, dtypes...>`, and its address, a launcher, stands beside the op in a recorded
+// instantiated here with `on_cpu::call<Op, dtypes...>`, and its address, a launcher, stands beside the op in a recorded
 // graph.
 #pragma once
 #include <algorithm>
@@ -19,7 +19,7 @@
 #include <partita/model/graph_entries.hpp>
 #include <partita/program/step.hpp>
 
-namespace partita::cpu {
+namespace partita::on_cpu {
 
 // One run of one piece of an op. Inputs and outputs are the local pieces, dense and row-major. Extents are per letter,
 // in the order of op_info::dims: of this piece, where it begins in the whole axis, and of the whole axis.
@@ -192,7 +192,7 @@ template <class Op, dtype... In> class call {
             std::size_t ldc) const {
     const T beta = a_.accumulate ? T(1) : T(0);
     if (a_.team != nullptr)
-      cpu::gemm<T>(*a_.team, transpose_a, transpose_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+      on_cpu::gemm<T>(*a_.team, transpose_a, transpose_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
     else gemm_on_this_thread<T>(transpose_a, transpose_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
   }
   // outer x inner such products, each of its own a, b and c.
@@ -202,7 +202,7 @@ template <class Op, dtype... In> class call {
                     batch_of<T const> b, batch_of<T> c) const {
     const T beta = a_.accumulate ? T(1) : T(0);
     if (a_.team != nullptr)
-      cpu::batched_gemm<T>(*a_.team, outer, inner, transpose_a, transpose_b, m, n, k, alpha, a, b, beta, c);
+      on_cpu::batched_gemm<T>(*a_.team, outer, inner, transpose_a, transpose_b, m, n, k, alpha, a, b, beta, c);
     else
       for (std::size_t i = 0; i < outer; ++i)
         for (std::size_t j = 0; j < inner; ++j)
@@ -243,16 +243,16 @@ template <class Op, dtype... In> void run(launch_arguments const& a) {
   }
 }
 }  // namespace detail
-}  // namespace partita::cpu
+}  // namespace partita::on_cpu
 
 namespace partita::mistake {
 template <class...> struct op_has_no_kernel;
 }
 
-namespace partita::cpu {
+namespace partita::on_cpu {
 
 struct backend {
-  using launcher = cpu::launcher;
+  using launcher = on_cpu::launcher;
   template <class Op, dtype... In> static constexpr launcher launch() {
     if constexpr (detail::typed_op<Op, In...>::half() >= 0 || requires(call<Op, In...>& c) { Op::kernel(c); })
       return {&detail::run<Op, In...>, &workspace<Op, In...>};
@@ -263,4 +263,4 @@ struct backend {
   }
 };
 
-}  // namespace partita::cpu
+}  // namespace partita::on_cpu

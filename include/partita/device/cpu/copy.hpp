@@ -12,7 +12,7 @@
 #include <partita/device/cpu/workers.hpp>
 #include <partita/program/program.hpp>
 
-namespace partita::cpu {
+namespace partita::on_cpu {
 
 namespace detail {
 
@@ -173,4 +173,4 @@ inline void fill_elements(dtype type, void* to, std::size_t count, double value,
   });
 }
 
-}  // namespace partita::cpu
+}  // namespace partita::on_cpu

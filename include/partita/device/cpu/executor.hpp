@@ -22,7 +22,7 @@
 #include <partita/program/program.hpp>
 #include <partita/program/step.hpp>
 
-namespace partita::cpu {
+namespace partita::on_cpu {
 
 struct executor_options {
   bool two_lanes = true;        // false: the calling thread does everything
@@ -246,4 +246,4 @@ template <class Communicator> class device_executor {
   std::thread second_;
 };
 
-}  // namespace partita::cpu
+}  // namespace partita::on_cpu

@@ -5,7 +5,7 @@
 
 #include <partita/device/cpu/copy.hpp>
 
-namespace partita::cpu {
+namespace partita::on_cpu {
 
 // Integers, and types that the CPU does not compute in, are taken for finite.
 inline bool all_finite(dtype type, void const* data, std::size_t count) {
@@ -32,4 +32,4 @@ inline bool box_finite(box_copy const& b, dtype type, void const* data, bool tar
   return finite;
 }
 
-}  // namespace partita::cpu
+}  // namespace partita::on_cpu

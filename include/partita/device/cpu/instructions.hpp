@@ -16,7 +16,7 @@
 #include <partita/program/step.hpp>
 #include <partita/program/words.hpp>
 
-namespace partita::cpu {
+namespace partita::on_cpu {
 
 namespace detail {
 // What a communicator's `exchange` takes spans of; device/ does not include comm/, which names it.
@@ -135,7 +135,7 @@ template <class Communicator> class instruction_runner {
   using message = decltype(detail::message_of(&Communicator::exchange));
   struct messages_of { std::size_t first, sends, receives; };  // in messages_
 
-  std::byte* address(reference const& r) const { return cpu::address(*program_, r, state_, arena_); }
+  std::byte* address(reference const& r) const { return on_cpu::address(*program_, r, state_, arena_); }
 
   void check(instruction const& i) const {
     compute_call const& c = program_->computes[static_cast<std::size_t>(i.payload)];
@@ -199,4 +199,4 @@ template <class Communicator> class instruction_runner {
   std::vector<messages_of> exchanges_;
 };
 
-}  // namespace partita::cpu
+}  // namespace partita::on_cpu

@@ -17,7 +17,7 @@
 
 #include <partita/core/error.hpp>
 
-namespace partita::cpu {
+namespace partita::on_cpu {
 
 // Zero where it was never written. Aligned to a page, and to a huge page if it holds one: memory of many MiB on pages
 // of 4 KiB costs a fault for each in the first step and misses the TLB in all others.
@@ -104,4 +104,4 @@ class memory {
   std::size_t bytes_ = 0, mapped_ = 0;
 };
 
-}  // namespace partita::cpu
+}  // namespace partita::on_cpu

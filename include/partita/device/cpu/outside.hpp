@@ -5,7 +5,7 @@
 #include <partita/device/cpu/copy.hpp>
 #include <partita/program/program.hpp>
 
-namespace partita::cpu {
+namespace partita::on_cpu {
 
 // The address of a place in a program whose regions begin at `state` and `arena`; null for no place.
 inline std::byte* address(program const& p, reference const& at, std::byte* state, std::byte* arena) {
@@ -47,4 +47,4 @@ inline void copy_out(outside const& o, dtype type, void const* piece, void* whol
   copy_box(b, type, piece, static_cast<std::byte*>(whole) + begin * size_of(type), team);
 }
 
-}  // namespace partita::cpu
+}  // namespace partita::on_cpu

@@ -5,7 +5,7 @@
 
 #include <partita/device/cpu/workers.hpp>
 
-namespace partita::cpu {
+namespace partita::on_cpu {
 
 // How long a waiting thread looks before it sleeps. Without a core to spare it does not look at all: it would keep the
 // one it waits for from running. Belongs to one thread; adapts as detail::patience does.
@@ -54,4 +54,4 @@ class alignas(64) signal {
   std::atomic<std::uint32_t> value_{0}, sleepers_{0};
 };
 
-}  // namespace partita::cpu
+}  // namespace partita::on_cpu

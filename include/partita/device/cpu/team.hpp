@@ -6,7 +6,7 @@
 
 #include <partita/core/team.hpp>
 
-namespace partita::cpu {
+namespace partita::on_cpu {
 
 // The loops are blocks of a fixed number of elements: what g++ turns into vectors already at -O2, whose cost model
 // takes only loops of a known length that a vector divides. The iterations are independent by the rules of a team.
@@ -77,4 +77,4 @@ struct team {
 
 static_assert(partita::team<team>);
 
-}  // namespace partita::cpu
+}  // namespace partita::on_cpu

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-namespace partita::cpu {
+namespace partita::on_cpu {
 
 namespace detail {
 inline thread_local bool inside_parallel = false;
@@ -152,4 +152,4 @@ class workers {
   std::vector<std::thread> threads_;
 };
 
-}  // namespace partita::cpu
+}  // namespace partita::on_cpu
