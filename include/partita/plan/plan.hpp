@@ -157,6 +157,7 @@ class plan_base {
 
   // -- op_assign: lays modes out in space, by name.
   constexpr void op_assign(selection const& s, grid const& g, int line = __builtin_LINE()) {
+    if (g.rank > max_levels) return note_words("a grid has too many dimensions", line);
     for (int id : s.ids) ops_[id].assigned = true;  // an empty grid is device 0
     for (int d = 0; d < g.rank; ++d) {
       const short mode = intern(g.dimensions[d].name);
@@ -164,14 +165,16 @@ class plan_base {
     }
   }
   constexpr void op_assign(op_ref op, grid const& g, int line = __builtin_LINE()) {
-    ops_[op.id].assigned = true;
-    for (int d = 0; d < g.rank; ++d) push_level(op.id, {intern(g.dimensions[d].name), g.dimensions[d].extent, -1}, line);
+    selection s{graph_, {}, true};
+    s.ids.push(op.id);
+    op_assign(s, g, line);
   }
   constexpr void op_assign(selection const& s, at a, int line = __builtin_LINE()) {
-    for (int id : s.ids) push_level(id, {intern(a.name), a.of, a.index}, line);
+    for (int id : s.ids) op_assign(op_ref{graph_, id}, a, line);
   }
   constexpr void op_assign(op_ref op, at a, int line = __builtin_LINE()) {
-    push_level(op.id, {intern(a.name), a.of, a.index}, line);
+    if (a.index < 0) note_op(wrong::device_out_of_range, op.id, nullptr, a.index, a.of, line);
+    else push_level(op.id, {intern(a.name), a.of, a.index}, line);
   }
 
   // -- op_order: what comes first on one device.
@@ -260,7 +263,7 @@ class plan_base {
   constexpr void push_level(int op, level const& l, int line) {
     op_plan& p = ops_[op];
     if (p.level_count == max_levels) return note_op(wrong::too_many_cuts, op, nullptr, 0, max_levels, line);
-    if (l.extent < 1 || l.coordinate < -1 || l.coordinate >= l.extent)
+    if (l.extent < 1 || l.coordinate >= l.extent)
       return note_op(wrong::device_out_of_range, op, nullptr, l.coordinate, l.extent, line);
     for (int i = 0; i < p.level_count; ++i)
       if (p.levels[i].mode == l.mode) {

@@ -52,7 +52,7 @@ struct grid {
   constexpr grid() = default;  // device 0 alone
   constexpr grid(std::initializer_list<dimension> all) {
     for (dimension const& d : all)
-      if (rank < max_levels) dimensions[rank++] = d;
+      if (rank++ < max_levels) dimensions[rank - 1] = d;  // op_assign says when there are too many
   }
 };
 // One coordinate of a dimension: `pt::at{"stage", 1, 4}` is stage 1 of 4.
