@@ -1,0 +1,8 @@
+// What planning needs, and nothing else: models, gradients, plans, policies. Boost.Hana is the one library behind it.
+#pragma once
+#include <partita/ops/ops.hpp>
+#include <partita/plan/typed_plan.hpp>
+#include <partita/policy/compose.hpp>
+#include <partita/policy/data_parallel.hpp>
+#include <partita/policy/pipeline.hpp>
+#include <partita/policy/tensor_parallel.hpp>

@@ -1,0 +1,93 @@
+// A trainer: a plan, devices, and steps.
+//   pt::trainer<training> t{pt::plan_of<training, policy>, pt::cpu{.devices = 4}, pt::bind<sample>(32)};
+//   float loss = t.step({{"x", images}, {"y", labels}});
+#pragma once
+#include <initializer_list>
+#include <memory>
+#include <vector>
+
+#include <partita/plan/typed_plan.hpp>
+#include <partita/train/engine.hpp>
+
+namespace partita {
+
+template <class Model> class trainer {
+ public:
+  using training_type = as_training<Model>;
+  using graph_type = recorder<on_cpu::backend, training_type>;
+
+  // `settings`: pt::bind<axis>(n) for extents that are known now, pt::trainer_options.
+  template <class... Settings>
+  trainer(partita::plan<Model> const& plan, cpu devices, Settings const&... settings)
+      : graph_(std::make_unique<graph_type>()) {
+    trainer_options options;
+    for (binding const& b : plan.traced().bindings) graph_->bindings.push(b);
+    (take(settings, options), ...);
+    trace(*graph_, plan.model());
+    if (const finding f = check_model(*graph_)) throw error(describe(f));
+    engine_ = std::make_unique<detail::engine>(*graph_, std::span(graph_->launchers.at, static_cast<std::size_t>(graph_->launchers.size)),
+                                               graph_->losses, plan.for_graph(*graph_), devices, options);
+  }
+  // A plan that is a type, for a model that is a value: `trainer{model, policy, pt::cpu{}, ...}`.
+  template <class Policy, class... Settings>
+  requires(requires(Policy const& p, plan_base& made) { p(made); })
+  trainer(training_type const& model, Policy const& policy, cpu devices, Settings const&... settings)
+      : trainer(planned(model, policy, settings...), devices, settings...) {}
+  template <class Policy, class... Settings>
+  trainer(static_plan<Model, Policy>, cpu devices, Settings const&... settings)
+      : trainer(training_type{}, Policy{}, devices, settings...) {}
+
+  // One step on the whole batch: forward, backward, update. Returns the loss before the update.
+  float step(std::initializer_list<feed> inputs) { return step(std::vector<feed>(inputs)); }
+  float step(std::vector<feed> const& inputs) { return static_cast<float>(engine_->step(inputs)); }
+  // The forward part, dropout off. Returns the loss; the outputs are in `output(name)`.
+  float evaluate(std::initializer_list<feed> inputs) { return evaluate(std::vector<feed>(inputs)); }
+  float evaluate(std::vector<feed> const& inputs) { return static_cast<float>(engine_->evaluate(inputs)); }
+
+  void set_learning_rate(double rate) { engine_->set_learning_rate(rate); }
+  double learning_rate() const { return engine_->learning_rate(); }
+  std::int64_t steps() const { return engine_->steps(); }
+
+  // Whole tensors, gathered.
+  host_tensor parameter(std::string_view name) const { return engine_->parameter(name); }
+  host_tensor gradient(std::string_view name) const { return engine_->gradient(name); }
+  host_tensor state(std::string_view name) const { return engine_->state(name); }
+  host_tensor output(std::string_view name) const { return engine_->output(name); }
+  std::vector<host_tensor> outputs() const {
+    std::vector<host_tensor> all;
+    for (std::string const& name : engine_->output_names()) all.push_back(engine_->output(name));
+    return all;
+  }
+  template <class Range> void set_parameter(std::string_view name, Range const& values) {
+    engine_->set_parameter(name, feed(name, values));
+  }
+  std::vector<std::string> parameter_names(bool trained_only = false) const { return engine_->parameter_names(trained_only); }
+  std::size_t parameter_count() const { return engine_->parameter_count(); }
+
+  int devices() const { return engine_->devices(); }
+  std::vector<memory_use> memory() const { return engine_->memory(); }
+  communication_use communication() const { return engine_->communication(); }
+  double step_flops() const { return engine_->step_flops(); }
+  detail::engine const& engine() const { return *engine_; }
+
+ private:
+  void take(binding const& b, trainer_options&) {
+    graph_->bindings.push(b);
+  }
+  void take(trainer_options const& o, trainer_options& options) { options = o; }
+  template <class... Settings>
+  static partita::plan<Model> planned(training_type const& model, auto const& policy, Settings const&... settings) {
+    std::vector<binding> extents;
+    auto keep = [&](auto const& s) {
+      if constexpr (std::is_same_v<std::remove_cvref_t<decltype(s)>, binding>) extents.push_back(s);
+    };
+    (keep(settings), ...);
+    partita::plan<Model> p(model, extents);
+    policy(p);
+    return p;
+  }
+  std::unique_ptr<graph_type> graph_;
+  std::unique_ptr<detail::engine> engine_;
+};
+
+}  // namespace partita
