@@ -55,7 +55,12 @@ struct mlp {
     auto x = pt::input<pt::f32, batch, in>(g, "x");
     auto y = pt::input<pt::i32, batch>(g, "y");
     auto h = pt::apply<swish>(pt::linear(x, pt::param<pt::f32, in, ffn>(g, "fc1.weight")));
-#if MISTAKE == 9
+#if MISTAKE == 17
+    auto scope = pt::scope(g, "fc1");
+    auto logits = pt::linear(h, pt::param<pt::f32, ffn, label>(g, "weight"));
+    // expect 17 gcc: mistake::two_parameters_of_one_name<partita::quoted<.*"fc1.weight"
+    // expect 17 clang: mistake::two_parameters_of_one_name<partita::quoted<'f', 'c', '1', '.', 'w', 'e', 'i', 'g', 'h', 't'>
+#elif MISTAKE == 9
     auto logits = pt::linear(h, pt::param<pt::f32, ffn, label>(g, "fc1.weight"));
     // expect 9 gcc: mistake::two_parameters_of_one_name<partita::quoted<.*"fc1.weight"
     // expect 9 clang: mistake::two_parameters_of_one_name<partita::quoted<'f', 'c', '1', '.', 'w', 'e', 'i', 'g', 'h', 't'>

@@ -1,6 +1,7 @@
 // Optimizers and clipping, as values that build a parameter's update out of ops.
 #pragma once
 #include <partita/core/glob.hpp>
+#include <partita/core/hash.hpp>
 #include <partita/grad/differentiate.hpp>
 #include <partita/ops/cast.hpp>
 #include <partita/ops/optimizer_ops.hpp>
@@ -80,23 +81,34 @@ template <class Tensor> struct parameter_rules {
 };
 }  // namespace detail
 
-// A trained tensor: one parameter, wherever it is used. bf16 and f16 name the type of use; f32 is what is stored.
-template <dtype Type, class... Axes, class G>
-constexpr auto param(G& g, label name, initializer initial = normal{0.02}) {
-  constexpr dtype wanted = detail::used<G, Type>, stored = accumulation_of(wanted);
+namespace detail {
+template <dtype Type, class... Axes, class G> constexpr auto parameter(G& g, label name, initializer initial) {
+  constexpr dtype wanted = used<G, Type>, stored = accumulation_of(wanted);
   using made = tensor<G, stored, Axes...>;
-  auto p = detail::source<source_kind::parameter, detail::param_op, stored, Axes...>(
-      g, name, initial.given(),
-      {&detail::parameter_rules<made>::square, &detail::parameter_rules<made>::update});
+  auto p = source<source_kind::parameter, param_op, stored, Axes...>(
+      g, name, initial.given(), {&parameter_rules<made>::square, &parameter_rules<made>::update});
   const int op = g.ops.size - 1;
   const text<96> own = g.name(op);
-  for (int other = 0; other < op; ++other)
-    if (g.ops[other].info->source == source_kind::parameter && g.names[g.ops[other].name].name.view() == name.view() &&
-        g.name(other).view() == own.view())
-      g.twice = op;
+  const std::uint64_t mine = hash(own.view());  // of the whole path: scope "a" may hold "b.c" and scope "a.b" a "c"
+  for (std::uint64_t other : g.parameter_names)
+    if (other == mine) g.twice = op;
+  g.parameter_names.push(mine);
   if (g.frozen.contains(own.view())) g.tensors[p.id].differentiable = false;
   if constexpr (wanted == stored) return p;
   else return cast<wanted>(p);
+}
+
+}  // namespace detail
+
+// A trained tensor: one parameter, wherever it is used. bf16 and f16 name the type of use; f32 is what is stored.
+template <dtype Type, class... Axes, class G>
+constexpr auto param(G& g, label name, initializer initial = normal{0.02}) {
+  if constexpr (sizeof...(Axes) > max_rank) return detail::too_many_axes<Axes...>(g);
+  else if constexpr (!is_float(Type)) {
+    (void)reject<mistake::parameter_is_not_of_a_float_type<found_dtype<Type>, Axes...>>::value;
+    g.poisoned = true;
+    return poison<G>{&g};
+  } else return detail::parameter<Type, Axes...>(g, name, initial);
 }
 
 }  // namespace partita

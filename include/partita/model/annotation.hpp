@@ -25,7 +25,9 @@ enum class fault : std::uint8_t {
   group_is_not_two_letters,
   axis_missing_from_an_output_needs_a_mark,
   axis_in_every_output_must_not_be_summed,
-  unknown_dtype
+  axis_stands_twice_in_one_operand,
+  unknown_dtype,
+  more_dtypes_than_operands
 };
 
 inline constexpr char rest_letter = '.';
@@ -83,7 +85,9 @@ constexpr signature parse(std::string_view text) {
         continue;
       }
       term& t = now.terms[now.rank - 1];
-      if (c == '+') t.summed = true;
+      if (open && t.letter == 0) fail(fault::mark_without_axis, i);
+      else if (c == '+' && (after_arrow || (open && t.inner != 0))) fail(fault::unexpected_character, i);
+      else if (c == '+') t.summed = true;
       else if (open && t.inner != 0) t.inner_whole = true;
       else t.whole = true;
     } else if (c == '(') {
@@ -96,6 +100,7 @@ constexpr signature parse(std::string_view text) {
     } else if (open) {
       term& t = now.terms[now.rank - 1];
       if (c < 'a' || c > 'z') fail(fault::unexpected_character, i);
+      else if (now.has(c)) fail(fault::axis_stands_twice_in_one_operand, i);
       else if (t.letter == 0) t.letter = c;
       else if (t.inner == 0) t.inner = c;
       else fail(fault::group_is_not_two_letters, i);
@@ -105,6 +110,7 @@ constexpr signature parse(std::string_view text) {
       now.terms[now.rank++].letter = rest_letter;
       i += 2;
     } else if (c < 'a' || c > 'z') fail(fault::unexpected_character, i);
+    else if (now.has(c)) fail(fault::axis_stands_twice_in_one_operand, i);
     else now.terms[now.rank++].letter = c;
   }
   if (s.what == fault::none && open) fail(fault::group_is_not_two_letters, text.size());
@@ -141,17 +147,26 @@ struct type_slot {
 struct type_signature {
   type_slot inputs[max_inputs]{};
   type_slot outputs[max_outputs]{};
+  int input_count = 0, output_count = 0;  // as many as are written
+  fault what = fault::none;
+  int column = 0;
 };
 constexpr type_signature parse_dtypes(std::string_view text) {
   type_signature s;
   int count = 0;
   bool after = false;
+  auto fail = [&](fault f, std::size_t i) {
+    if (s.what != fault::none) return;
+    s.what = f;
+    s.column = static_cast<int>(i) + 1;
+  };
   for (std::size_t i = 0; i < text.size();) {
     if (text[i] == ' ' || text[i] == ',') {
       ++i;
       continue;
     }
     if (text[i] == '-') {
+      if (after || text.substr(i, 2) != "->") fail(fault::unexpected_character, i);
       after = true;
       count = 0;
       i += 2;
@@ -160,37 +175,53 @@ constexpr type_signature parse_dtypes(std::string_view text) {
     std::size_t end = i;
     while (end < text.size() && text[end] != ' ' && text[end] != ',' && text[end] != '-') ++end;
     const std::string_view word = text.substr(i, end - i);
-    type_slot slot{word.size() == 1 ? word[0] : char{}, f32};
+    type_slot slot{char{}, f32};
+    bool known = word == "T" || word == "U" || word == "A";
+    if (known) slot.variable = word[0];
     for (dtype d : {f32, f64, bf16, f16, i32})
-      if (word == name_of(d)) slot.type = d;
-    (after ? s.outputs[count] : s.inputs[count]) = slot;
+      if (word == name_of(d)) {
+        slot.type = d;
+        known = true;
+      }
+    if (!known) fail(fault::unknown_dtype, i);
+    if (count == (after ? max_outputs : max_inputs)) fail(fault::more_dtypes_than_operands, i);
+    else (after ? s.outputs[count] : s.inputs[count]) = slot;
     ++count;
+    (after ? s.output_count : s.input_count) = count;
     i = end;
   }
   return s;
 }
 template <class Op> constexpr type_signature dtypes_of() {
-  if constexpr (requires { Op::dtypes; }) return parse_dtypes(Op::dtypes);
-  else return type_signature{};
+  type_signature s;
+  if constexpr (requires { Op::dtypes; }) {
+    s = parse_dtypes(Op::dtypes);
+    constexpr signature const& axes = annotation_of<Op>::parsed;
+    if (s.what == fault::none && axes.what == fault::none &&
+        (s.input_count > axes.input_count || s.output_count > axes.output_count))
+      s.what = fault::more_dtypes_than_operands;
+  }
+  return s;
 }
 struct typed {
   dtype outputs[max_outputs]{};
   int bad_input = -1;
   dtype expected = f32;
 };
-// The types of the outputs, given those of the inputs; a variable is bound by the first input that has it.
+// The types of the outputs, given those of the inputs. T and U are bound by the first input that has them; A by T, or
+// where no input is T by the first that is A.
 template <std::size_t N> constexpr typed resolve_dtypes(type_signature const& s, int outputs, dtype const (&in)[N], int count) {
   typed r;
   struct { bool known = false; dtype type = f32; } bound[26]{};
   auto of = [&](char variable) -> auto& { return bound[variable - 'A']; };
-  auto summed = [&](dtype otherwise) { return of('T').known ? accumulation_of(of('T').type) : otherwise; };
+  if (count > max_inputs) return r;  // another number than any op takes
+  for (int i = 0; i < count; ++i)
+    if (const char v = s.inputs[i].variable; v != 0 && !of(v).known) of(v) = {true, in[i] == i32 ? f32 : in[i]};
+  of('A') = {true, accumulation_of(of('T').known ? of('T').type : of('A').known ? of('A').type : f32)};
   for (int i = 0; i < count; ++i) {
     const type_slot slot = s.inputs[i];
     const dtype d = in[i];
-    dtype want = slot.type;
-    if (slot.variable == 'A') want = summed(d);
-    else if (slot.variable != 0) want = of(slot.variable).known ? of(slot.variable).type : d == i32 ? f32 : d;
-    if (slot.variable != 0 && !of(slot.variable).known) of(slot.variable) = {true, want};
+    const dtype want = slot.variable != 0 ? of(slot.variable).type : slot.type;
     if (want != d && r.bad_input < 0) {
       r.bad_input = i;
       r.expected = want;
@@ -198,9 +229,7 @@ template <std::size_t N> constexpr typed resolve_dtypes(type_signature const& s,
   }
   for (int o = 0; o < outputs; ++o) {
     const type_slot slot = s.outputs[o];
-    r.outputs[o] = slot.variable == 'A'                              ? summed(f32)
-                   : slot.variable != 0 && of(slot.variable).known ? of(slot.variable).type
-                                                                     : slot.type;
+    r.outputs[o] = slot.variable != 0 && of(slot.variable).known ? of(slot.variable).type : slot.type;
   }
   return r;
 }

@@ -13,8 +13,10 @@ struct none {};  // a gradient rule's word for "no gradient for this input"
 
 namespace mistake {
 template <class...> struct annotation_is_malformed;
+template <class...> struct dtypes_are_malformed;
 template <class...> struct op_takes_another_number_of_inputs;
 template <class...> struct input_has_another_rank_than_its_annotation;
+template <class...> struct op_has_more_axes_than_can_be_held;
 template <class...> struct one_letter_names_two_axes;
 template <class...> struct one_axis_has_two_extents;
 template <class...> struct output_axis_is_not_given_by_an_input_or_the_op;
@@ -30,6 +32,7 @@ template <class Derived> struct tracer : graph_data {
     void (*update)(Derived&, int op) = nullptr;  // for a parameter: the optimizer
   };
   growing<rule_entry> rules;
+  growing<std::uint64_t> parameter_names;  // hashes, in order of making
   growing<signed char> origin_axes;  // per tensor, max_rank each: axis -> letter of the op whose rule runs
   int scope = -1, origin = -1;
   pass now = pass::forward;
@@ -48,6 +51,10 @@ template <class Op, class... In> constexpr void explain() {
   if constexpr (t::what == verdict::annotation)
     (void)reject<
         mistake::annotation_is_malformed<Op, because<parsed.what>, at_column<parsed.column>, character<parsed.at>>>::value;
+  else if constexpr (t::what == verdict::dtypes)
+    (void)reject<mistake::dtypes_are_malformed<Op, because<t::dtypes.what>, at_column<t::dtypes.column>>>::value;
+  else if constexpr (t::what == verdict::too_large)
+    (void)reject<mistake::op_has_more_axes_than_can_be_held<Op, takes<max_rank>>>::value;
   else if constexpr (t::what == verdict::arity)
     (void)reject<mistake::op_takes_another_number_of_inputs<Op, takes<parsed.input_count>, given<sizeof...(In)>>>::value;
   else if constexpr (t::what == verdict::rank)

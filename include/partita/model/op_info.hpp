@@ -52,7 +52,7 @@ struct op_info {
 struct place {
   signed char input = -1, index = -1;  // input -1: the op itself names the axis
 };
-enum class verdict : std::uint8_t { good, annotation, arity, rank, axis, extents, unknown_axis, type };
+enum class verdict : std::uint8_t { good, annotation, dtypes, arity, rank, too_large, axis, extents, unknown_axis, type };
 struct judged {
   op_info info;
   place first[max_outputs][max_rank]{};  // where an output's axis type comes from
@@ -92,6 +92,24 @@ constexpr judged judge(signature const& s, int given, int const (&ranks)[N], axi
       break;
     }
   if (rest < 0) rest = 0;
+  // No operand, nor the op, may have more axes than the tables hold.
+  bool letters[128]{};
+  auto too_large = [&](pattern const& p) {
+    int rank = 0;
+    for (int t = 0; t < p.rank; ++t) {
+      rank += p.terms[t].letter == rest_letter ? rest : 1;
+      letters[static_cast<int>(p.terms[t].letter)] = letters[static_cast<int>(p.terms[t].inner)] = true;
+    }
+    return rank > max_rank;
+  };
+  for (int i = 0; i < s.input_count; ++i)
+    if (too_large(s.inputs[i]) && r.what == verdict::good) fail(verdict::rank, i, 0, nullptr, nullptr);
+  for (int o = 0; o < s.output_count; ++o)
+    if (too_large(s.outputs[o])) fail(verdict::too_large, 0, 0, nullptr, nullptr);
+  int dims = letters[static_cast<int>(rest_letter)] ? rest : 0;
+  for (char c = 'a'; c <= 'z'; ++c) dims += letters[static_cast<int>(c)] ? 1 : 0;
+  if (dims > max_dims) fail(verdict::too_large, 0, 0, nullptr, nullptr);
+  if (r.what != verdict::good) return r;
   char key[max_dims]{};
   place seen[max_dims]{};
   auto dim_of = [&](char wanted) {
@@ -207,11 +225,13 @@ template <class Op, class... In> struct typing {  // once per (op, input types),
       resolve_dtypes(dtypes_of<Op>(), output_count, given, static_cast<int>(sizeof...(In)));
   static constexpr judged result = [] {
     judged r = detail::judge_op<Op, In...>();
-    for (int i = 0; i < static_cast<int>(sizeof...(In)); ++i) r.info.inputs[i].type = given[i];
+    for (int i = 0; i < static_cast<int>(sizeof...(In)) && i < max_inputs; ++i) r.info.inputs[i].type = given[i];
     for (int o = 0; o < output_count; ++o) r.info.outputs[o].type = types.outputs[o];
     return r;
   }();
-  static constexpr verdict what = result.what != verdict::good ? result.what
+  static constexpr type_signature dtypes = dtypes_of<Op>();
+  static constexpr verdict what = result.what != verdict::good  ? result.what
+                                  : dtypes.what != fault::none ? verdict::dtypes
                                   : types.bad_input >= 0       ? verdict::type
                                                                : verdict::good;
   template <int O, int P> static auto axis_at() {

@@ -19,6 +19,11 @@ struct initializer {
   constexpr attributes given() const { return {{kind, first, second}}; }
 };
 
+namespace mistake {
+template <class...> struct tensor_has_more_axes_than_can_be_held;
+template <class...> struct parameter_is_not_of_a_float_type;
+}  // namespace mistake
+
 namespace detail {
 struct input_op { static constexpr std::string_view name = "input"; };
 struct param_op { static constexpr std::string_view name = "param"; };
@@ -69,6 +74,12 @@ constexpr auto source(G& g, label name, attributes const& given, typename G::rul
   return tensor<G, Type, Axes...>{&g, out};
 }
 
+template <class... Axes, class G> constexpr auto too_many_axes(G& g) {
+  (void)reject<mistake::tensor_has_more_axes_than_can_be_held<takes<max_rank>, given<sizeof...(Axes)>, Axes...>>::value;
+  g.poisoned = true;
+  return poison<G>{&g};
+}
+
 // `in_precision<Model, f64>`: every f32 that the model names becomes that type.
 template <class G> constexpr dtype in_precision_of(dtype type) {
   return type == f32 || type == bf16 || type == f16 ? (G::precision == f64 ? f64 : type) : type;
@@ -78,7 +89,8 @@ template <class G, dtype Type> inline constexpr dtype used = in_precision_of<G>(
 
 // A tensor given at every step, whole: `pt::input<pt::i32, sample, position>(g, "tokens")`.
 template <dtype Type, class... Axes, class G> constexpr auto input(G& g, label name) {
-  return detail::source<source_kind::input, detail::input_op, detail::used<G, Type>, Axes...>(g, name, {}, {});
+  if constexpr (sizeof...(Axes) > max_rank) return detail::too_many_axes<Axes...>(g);
+  else return detail::source<source_kind::input, detail::input_op, detail::used<G, Type>, Axes...>(g, name, {}, {});
 }
 // A scalar that is the same at every step.
 template <dtype Type, class G> constexpr auto fill(G& g, label name, double value) {
