@@ -72,7 +72,8 @@ constexpr signature parse(std::string_view text) {
   for (std::size_t i = 0; i < text.size() && s.what == fault::none; ++i) {
     const char c = text[i];
     if (c == ' ') continue;
-    if (c == ',') {
+    if (open && (c == ',' || c == '-')) fail(fault::group_is_not_two_letters, i);
+    else if (c == ',') {
       comma = true;
       finish(i);
     } else if (c == '-' && i + 1 < text.size() && text[i + 1] == '>' && !after_arrow) {

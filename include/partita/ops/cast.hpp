@@ -1,6 +1,6 @@
 // Conversion between float types: y = To(x).
 #pragma once
-#include <partita/model/apply.hpp>
+#include <partita/model/source.hpp>
 
 namespace partita {
 
@@ -22,10 +22,10 @@ template <dtype To> struct cast_op {
   }
 };
 namespace ops {
-template <dtype To> constexpr auto cast(handle auto x) {
-  if constexpr (is_poison<decltype(x)>) return x;
-  else if constexpr (decltype(x)::type == To) return x;
-  else return apply<cast_op<To>>(x);
+template <dtype To, handle X> constexpr auto cast(X x) {
+  if constexpr (is_poison<X>) return x;
+  else if constexpr (constexpr dtype to = detail::used<typename X::tracer, To>; X::type == to) return x;
+  else return apply<cast_op<to>>(x);
 }
 }  // namespace ops
 using namespace ops;
