@@ -71,7 +71,8 @@ template <class Graph> class program_interpreter {
           each_element(o, [&](std::size_t local, std::size_t global) {
             const double v = get(at(r, o.at), type, local);
             if (known[global] && all[global] != v && !(v != v && all[global] != all[global]))
-              throw error("replicas of " + std::string(g_.name(g_.tensors[tensor].op).view()) + " differ");
+              throw error("replicas of " + std::string(g_.name(g_.tensors[tensor].op).view()) + " differ: " + std::to_string(all[global]) +
+                          " and on rank " + std::to_string(r) + " " + std::to_string(v));
             all[global] = v;
             known[global] = true;
           });
@@ -118,6 +119,12 @@ template <class Graph> class program_interpreter {
     instruction const& i = p.instructions[next[r]];
     switch (i.kind) {
       case instruction_kind::compute: compute(r, p.computes[static_cast<std::size_t>(i.payload)], step); return true;
+      case instruction_kind::chain: {  // link by link on whole pieces: tiles must not matter
+        chain_call const& chain = p.chains[static_cast<std::size_t>(i.payload)];
+        for (int l = 0; l < chain.link_count; ++l)
+          compute(r, p.computes[static_cast<std::size_t>(p.links[static_cast<std::size_t>(chain.first_link + l)].compute)], step);
+        return true;
+      }
       case instruction_kind::fill: {
         fill_call const& f = p.fills[static_cast<std::size_t>(i.payload)];
         for (std::size_t k = 0; k < f.elements; ++k) set(at(r, f.to), i.type, k, f.value);

@@ -1,5 +1,6 @@
 // From the completed plan to the program of one rank: its projection of the one order.
 #pragma once
+#include <partita/program/fuse.hpp>
 #include <partita/program/lower_move.hpp>
 #include <partita/program/memory.hpp>
 
@@ -22,6 +23,7 @@ class rank_lowering {
     for (instance const& i : s_.order())
       if (!forward_ || s_.in_forward(i.node)) lower(i);
     publish();
+    if (s_.options().fuse) fuse_chains(p_, g_, s_.options().workers);
     plan_memory(p_);
     return std::move(p_);
   }

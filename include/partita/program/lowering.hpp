@@ -21,6 +21,8 @@ struct rates {
 struct lowering_options {
   rates speed{};
   bool keep_gradients = false;  // gradients of parameters may be read after the step
+  bool fuse = true;             // chains of ops run tile by tile
+  int workers = 1;              // of a device: each has a tile of its own
   // Bytes of scratch that a kernel wants for a piece: (op, extents per letter).
   std::function<std::size_t(int, std::size_t const*)> workspace;
 };

@@ -14,6 +14,7 @@ enum class lane : std::uint8_t { compute, communication };
 
 enum class instruction_kind : std::uint8_t {
   compute,         // an op on a piece
+  chain,           // ops, each on the rows that the one before has just made
   copy,            // boxes copied, or combined, between buffers of this rank
   fill,            // a buffer set to one value
   all_reduce,      // in place
@@ -57,6 +58,24 @@ struct compute_call {
   std::size_t extents[max_dims]{}, offsets[max_dims]{}, wholes[max_dims]{};  // per letter
   bool accumulate = false;
   reference scratch{};
+};
+// Ops whose operands share their first axes run tile by tile over these, so that what one makes is in the cache when the
+// next reads it. What nobody else reads never leaves the tile.
+enum class tile_operand : std::uint8_t { whole, rows, internal };
+struct chain_link {
+  int compute = -1;                 // into program::computes
+  signed char letters[max_rank]{};  // of the op: those of the shared axes
+  tile_operand operands[max_inputs + max_outputs]{};      // inputs, then outputs
+  std::size_t row_bytes[max_inputs + max_outputs]{};      // rows: from one row to the next
+  std::size_t slots[max_inputs + max_outputs]{};          // internal: where in the tile's scratch
+};
+struct chain_call {
+  int first_link = 0, link_count = 0;  // into program::links
+  int depth = 0;                       // shared axes; all but the last are taken one index at a time
+  std::size_t outer[max_rank]{}, inner = 0;  // extents of the shared axes
+  std::size_t tile_rows = 0;           // of the last shared axis
+  reference scratch{};                 // for each worker as much as a tile's internal operands take
+  std::size_t scratch_bytes = 0;       // of one worker
 };
 struct fill_call {
   reference to;
@@ -105,6 +124,8 @@ struct program {
   std::vector<reference> references;
   std::vector<int> accesses;  // buffer ids
   std::vector<compute_call> computes;
+  std::vector<chain_call> chains;
+  std::vector<chain_link> links;
   std::vector<box_copy> boxes;
   std::vector<fill_call> fills;
   std::vector<collective_call> collectives;

@@ -19,6 +19,7 @@ constexpr std::string_view name_of(pass when) {
 constexpr std::string_view name_of(instruction_kind kind) {
   switch (kind) {
     case instruction_kind::compute: return "op";
+    case instruction_kind::chain: return "chain";
     case instruction_kind::copy: return "copy";
     case instruction_kind::fill: return "fill";
     case instruction_kind::all_reduce: return "all_reduce";

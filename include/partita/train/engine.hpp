@@ -22,6 +22,7 @@ namespace partita {
 struct trainer_options {
   std::uint64_t seed = 1;         // of initial values and dropout
   double learning_rate = 1e-3;    // until `set_learning_rate` says otherwise
+  bool fuse = true;               // chains of element- and row-wise ops run tile by tile
   bool keep_gradients = true;     // `gradient(name)` works; false may need less memory
 };
 
@@ -59,6 +60,8 @@ class engine {
     wanted.threads = workers;
     lowering_options how;
     how.keep_gradients = options.keep_gradients;
+    how.fuse = options.fuse;
+    how.workers = workers;
     how.workspace = [this, workers](int op, std::size_t const* extents) {
       return launchers_[static_cast<std::size_t>(op)].workspace(*graph_.ops[op].info, extents, static_cast<std::size_t>(workers));
     };

@@ -1,5 +1,6 @@
 // What each instruction of a program does on the CPU.
 #pragma once
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -48,7 +49,14 @@ template <class Communicator> class instruction_runner {
         for (transfer const& t : *list) messages_.push_back({t.peer, address(t.at), t.bytes, t.tag});
     }
     for (instruction const& i : what.instructions)
-      if (i.kind == instruction_kind::compute) check(i);
+      if (i.kind == instruction_kind::compute) check(i, i.payload);
+      else if (i.kind == instruction_kind::chain) {
+        chain_call const& chain = what.chains[static_cast<std::size_t>(i.payload)];
+        for (int l = 0; l < chain.link_count; ++l) check(i, what.links[static_cast<std::size_t>(chain.first_link + l)].compute);
+        if (chain.scratch_bytes > 0 &&
+            what.buffers[static_cast<std::size_t>(chain.scratch.buffer)].bytes < chain.scratch_bytes * worker_count_)
+          throw error(place(i) + ": the chain's tiles are planned for fewer than " + std::to_string(worker_count_) + " workers");
+      }
   }
 
   // `alone`: on the calling thread, because the workers serve another lane.
@@ -58,23 +66,12 @@ template <class Communicator> class instruction_runner {
     switch (i.kind) {
       case instruction_kind::compute: {
         compute_call const& c = program_->computes[payload];
-        op_entry const& op = graph_->ops[c.op];
-        launch_arguments a;
+        launch_arguments a = arguments(c, step, team);
         a.inputs = addresses_.data() + c.first_input;
         a.outputs = addresses_.data() + c.first_output;
-        a.input_count = c.input_count;
-        a.info = op.info;
-        std::memcpy(a.extents, c.extents, sizeof a.extents);
-        std::memcpy(a.offsets, c.offsets, sizeof a.offsets);
-        std::memcpy(a.wholes, c.wholes, sizeof a.wholes);
-        a.given = op.given;
-        a.key = keys_[static_cast<std::size_t>(c.op)];
-        a.accumulate = c.accumulate;
-        a.scratch = address(c.scratch);
-        a.step = &step;
-        a.team = team;
         return launchers_[static_cast<std::size_t>(c.op)].run(a);
       }
+      case instruction_kind::chain: return run_chain(program_->chains[payload], step, team);
       case instruction_kind::copy:
         for (int k = 0; k < i.box_count; ++k) {
           box_copy const& b = program_->boxes[static_cast<std::size_t>(i.first_box + k)];
@@ -135,10 +132,73 @@ template <class Communicator> class instruction_runner {
   using message = decltype(detail::message_of(&Communicator::exchange));
   struct messages_of { std::size_t first, sends, receives; };  // in messages_
 
+  launch_arguments arguments(compute_call const& c, step_context const& step, workers* team) const {
+    op_entry const& op = graph_->ops[c.op];
+    launch_arguments a;
+    a.input_count = c.input_count;
+    a.info = op.info;
+    std::memcpy(a.extents, c.extents, sizeof a.extents);
+    std::memcpy(a.offsets, c.offsets, sizeof a.offsets);
+    std::memcpy(a.wholes, c.wholes, sizeof a.wholes);
+    a.given = op.given;
+    a.key = keys_[static_cast<std::size_t>(c.op)];
+    a.accumulate = c.accumulate;
+    a.scratch = address(c.scratch);
+    a.step = &step;
+    a.team = team;
+    return a;
+  }
+
+  // Tiles are shared out among the workers; each runs all links on one tile before the next tile.
+  void run_chain(chain_call const& chain, step_context const& step, workers* team) const {
+    std::size_t outer = 1;
+    for (int d = 0; d + 1 < chain.depth; ++d) outer *= chain.outer[d];
+    const std::size_t along = (chain.inner + chain.tile_rows - 1) / chain.tile_rows;
+    auto run_tiles = [&](std::size_t begin, std::size_t end, std::size_t worker) {
+      std::byte* const scratch = chain.scratch_bytes == 0 ? nullptr : address(chain.scratch) + worker * chain.scratch_bytes;
+      for (std::size_t tile = begin; tile < end; ++tile)
+        for (int l = 0; l < chain.link_count; ++l)
+          run_link(chain, program_->links[static_cast<std::size_t>(chain.first_link + l)], tile / along,
+                   tile % along * chain.tile_rows, scratch, step);
+    };
+    if (team == nullptr) run_tiles(0, outer * along, 0);
+    else team->parallel(outer * along, 1, run_tiles);
+  }
+  void run_link(chain_call const& chain, chain_link const& link, std::size_t outer, std::size_t row, std::byte* scratch,
+                step_context const& step) const {
+    compute_call const& c = program_->computes[static_cast<std::size_t>(link.compute)];
+    launch_arguments a = arguments(c, step, nullptr);
+    const std::size_t first = outer * chain.inner + row;
+    for (int d = chain.depth - 2; d >= 0; --d) {
+      a.extents[link.letters[d]] = 1;
+      a.offsets[link.letters[d]] += outer % chain.outer[d];
+      outer /= chain.outer[d];
+    }
+    const int last = link.letters[chain.depth - 1];
+    a.extents[last] = std::min(chain.tile_rows, chain.inner - row);
+    a.offsets[last] += row;
+    void* pointers[max_inputs + max_outputs];
+    auto place = [&](int operand, int reference) {
+      switch (link.operands[operand]) {
+        case tile_operand::whole: return addresses_[static_cast<std::size_t>(reference)];
+        case tile_operand::rows:
+          return static_cast<void*>(static_cast<std::byte*>(addresses_[static_cast<std::size_t>(reference)]) +
+                                    first * link.row_bytes[operand]);
+        case tile_operand::internal: return static_cast<void*>(scratch + link.slots[operand]);
+      }
+      return static_cast<void*>(nullptr);
+    };
+    for (int k = 0; k < c.input_count; ++k) pointers[k] = place(k, c.first_input + k);
+    for (int k = 0; k < c.output_count; ++k) pointers[c.input_count + k] = place(c.input_count + k, c.first_output + k);
+    a.inputs = pointers;
+    a.outputs = pointers + c.input_count;
+    launchers_[static_cast<std::size_t>(c.op)].run(a);
+  }
+
   std::byte* address(reference const& r) const { return on_cpu::address(*program_, r, state_, arena_); }
 
-  void check(instruction const& i) const {
-    compute_call const& c = program_->computes[static_cast<std::size_t>(i.payload)];
+  void check(instruction const& i, int compute) const {
+    compute_call const& c = program_->computes[static_cast<std::size_t>(compute)];
     const auto op = static_cast<std::size_t>(c.op);
     if (c.op < 0 || c.op >= graph_->ops.size || op >= launchers_.size() || op >= keys_.size() ||
         launchers_[op].run == nullptr)
@@ -170,6 +230,22 @@ template <class Communicator> class instruction_runner {
             if (!finite(info.outputs[k], c.first_output + k)) return false;
         return true;
       }
+      case instruction_kind::chain: {  // what comes from outside it, and what it leaves
+        chain_call const& chain = program_->chains[payload];
+        for (int l = 0; l < chain.link_count; ++l) {
+          chain_link const& link = program_->links[static_cast<std::size_t>(chain.first_link + l)];
+          compute_call const& c = program_->computes[static_cast<std::size_t>(link.compute)];
+          op_info const& info = *graph_->ops[c.op].info;
+          for (int k = 0; k < (written ? c.output_count : c.input_count); ++k) {
+            const int at = written ? c.input_count + k : k, place = written ? c.first_output + k : c.first_input + k;
+            if (link.operands[at] == tile_operand::internal || (!written && made_in(chain, l, place))) continue;
+            operand const& x = written ? info.outputs[k] : info.input(k);
+            void const* const data = addresses_[static_cast<std::size_t>(place)];
+            if (data != nullptr && !all_finite(x.type, data, detail::elements(x, c.extents))) return false;
+          }
+        }
+        return true;
+      }
       case instruction_kind::copy:
         for (int k = 0; k < i.box_count; ++k) {
           box_copy const& b = program_->boxes[static_cast<std::size_t>(i.first_box + k)];
@@ -184,6 +260,17 @@ template <class Communicator> class instruction_runner {
       }
       default: return true;
     }
+  }
+
+  bool made_in(chain_call const& chain, int before, int place) const {
+    const int buffer = program_->references[static_cast<std::size_t>(place)].buffer;
+    for (int l = 0; l < before; ++l) {
+      compute_call const& c =
+          program_->computes[static_cast<std::size_t>(program_->links[static_cast<std::size_t>(chain.first_link + l)].compute)];
+      for (int k = 0; k < c.output_count; ++k)
+        if (program_->references[static_cast<std::size_t>(c.first_output + k)].buffer == buffer) return true;
+    }
+    return false;
   }
 
   program const* program_;
