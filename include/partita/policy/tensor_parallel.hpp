@@ -6,13 +6,16 @@ namespace partita::policy {
 
 namespace detail {
 // Axes that one op with a parameter makes, another op sums, and no op keeps whole: the features between two linears,
-// the heads between q, k, v and the output projection, the vocabulary; never the hidden axis, which a norm keeps whole.
+// the heads between q, k, v and the output projection, the vocabulary; never the hidden axis, which a norm keeps whole,
+// and none that an op has under two letters. Of two such axes in one op the one made first is taken: in a chain of
+// linears every other one, so that weights are cut by column and by row in turn.
 constexpr growing<axis_info const*> tensor_parallel_axes(graph_data const& g, int pieces) {
   struct use {
     axis_info const* axis = nullptr;
-    bool made = false, summed = false, whole = false;
+    bool made = false, summed = false, whole = false, twice = false;
   };
   growing<use> uses;
+  growing<int> order;  // as they are made
   auto of = [&](axis_info const* axis) {
     for (int u = 0; u < uses.size; ++u)
       if (uses[u].axis->id == axis->id) return u;
@@ -39,14 +42,32 @@ constexpr growing<axis_info const*> tensor_parallel_axes(graph_data const& g, in
     for (int d = 0; d < f.dim_count; ++d) {
       use& u = uses[of(f.dims[d].axis)];
       if (f.dims[d].whole) u.whole = true;
-      if (weighs && in_parameter[d] && !in_other[d] && in_output[d]) u.made = true;
+      for (int k = 0; k < d; ++k) u.twice = u.twice || f.dims[k].axis->id == u.axis->id;
+      if (weighs && in_parameter[d] && !in_other[d] && in_output[d]) {
+        if (!u.made) order.push(of(u.axis));
+        u.made = true;
+      }
       if (f.dims[d].summed && (weighs || !in_parameter[d]) && (in_parameter[d] || !in_output[d])) u.summed = true;
     }
   }
   growing<axis_info const*> found;
-  for (use const& u : uses) {
+  auto shares_an_op = [&](axis_info const* axis) {
+    for (op_entry const& e : g.ops) {
+      if (e.when != pass::forward) continue;
+      bool has = false, has_found = false;
+      for (int d = 0; d < e.info->dim_count; ++d) {
+        has = has || e.info->dims[d].axis->id == axis->id;
+        for (axis_info const* other : found) has_found = has_found || e.info->dims[d].axis->id == other->id;
+      }
+      if (has && has_found) return true;
+    }
+    return false;
+  };
+  for (int i : order) {
+    use const& u = uses[i];
     const std::size_t extent = g.extent(u.axis);
-    if (u.made && u.summed && !u.whole && (extent == unbound || extent >= static_cast<std::size_t>(pieces))) found.push(u.axis);
+    const bool fits = extent == unbound || extent >= static_cast<std::size_t>(pieces);
+    if (u.summed && !u.whole && !u.twice && fits && !shares_an_op(u.axis)) found.push(u.axis);
   }
   return found;
 }
