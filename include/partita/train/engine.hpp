@@ -32,7 +32,7 @@ struct memory_use {
   std::size_t state = 0, arena = 0;  // of what is planned
 };
 
-// How often and how much each device sent in a step.
+// What all devices together sent in the last step.
 struct communication_use {
   std::uint64_t bytes = 0, calls = 0;
 };
@@ -72,12 +72,14 @@ class engine {
       sets[forward_set].push_back(lower(*shared_, r, true));
     }
     devices_ = std::make_unique<on_cpu::thread_devices>(wanted, g, launchers_, keys_, std::move(sets));
+    sent_before_.resize(static_cast<std::size_t>(devices_used_));
     initialise();
   }
 
   double step(std::span<feed const> inputs) {
     give(training_set, inputs);
     const step_context context{rate_, steps_, options_.seed, true};
+    for (int r = 0; r < devices_used_; ++r) sent_before_[static_cast<std::size_t>(r)] = devices_->traffic(r, training_set);
     devices_->run(training_set, context);
     last_set_ = training_set;
     const double loss = total_loss(), norm = gradient_norm();
@@ -167,7 +169,7 @@ class engine {
   communication_use communication() const {
     communication_use all;
     for (int r = 0; r < devices_used_; ++r) {
-      const traffic_counts t = devices_->traffic(r, training_set);
+      const traffic_counts t = devices_->traffic(r, training_set) - sent_before_[static_cast<std::size_t>(r)];
       all.bytes += t.total_bytes();
       for (std::uint64_t c : t.calls) all.calls += c;
     }
@@ -296,6 +298,7 @@ class engine {
   std::vector<std::uint64_t> keys_;
   std::unique_ptr<lowering> shared_;
   std::unique_ptr<on_cpu::thread_devices> devices_;
+  std::vector<traffic_counts> sent_before_;  // by device, when the last step began
 };
 
 }  // namespace detail

@@ -25,10 +25,10 @@
 
 namespace partita::on_cpu {
 
-// Bytes of one device.
+// Bytes of one device, in whole pages.
 struct device_memory {
   std::size_t planned_state = 0, planned_arena = 0;    // arena: of all programs together
-  std::size_t resident_state = 0, resident_arena = 0;  // of pages that were touched, in whole pages
+  std::size_t resident_state = 0, resident_arena = 0;  // of pages that were touched
 };
 
 // Device r runs the r-th program of every set (training, forward only, ...), one set at a time; the sets share the
@@ -114,9 +114,9 @@ class thread_devices {
 
   device_memory memory_of(int rank) const {
     device const& d = *devices_[index(rank)];
-    device_memory m{d.state.size(), 0, d.state.resident(), 0};
+    device_memory m{d.state.reserved(), 0, d.state.resident(), 0};
     for (memory const& arena : d.arenas) {
-      m.planned_arena += arena.size();
+      m.planned_arena += arena.reserved();
       m.resident_arena += arena.resident();
     }
     return m;

@@ -152,9 +152,9 @@ template <class Op, dtype... In> class call {
   std::size_t worker_count() const { return a_.team == nullptr ? 1 : a_.team->size(); }
 
   // --- loops. None is called inside another one's f.
-  // f(begin, end, worker) over parts of [0, n) of at least `grain` elements, one a worker; worker < worker_count().
-  template <class F> void parallel(std::size_t n, std::size_t grain, F f) const {
-    if (a_.team != nullptr) a_.team->parallel(n, grain, f);
+  // f(begin, end, worker) over parts of [0, n) of at least `least` elements, one a worker; worker < worker_count().
+  template <class F> void parallel(std::size_t n, std::size_t least, F f) const {
+    if (a_.team != nullptr) a_.team->parallel(n, least, f);
     else if (n > 0) f(std::size_t{0}, n, std::size_t{0});
   }
   // f(i) for every i < n, in any order and at once: f writes what belongs to i alone.

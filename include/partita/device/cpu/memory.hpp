@@ -49,6 +49,7 @@ class memory {
 #else
     data_ = static_cast<std::byte*>(::operator new(bytes, std::align_val_t{4096}));
     for (std::size_t i = 0; i < bytes; ++i) data_[i] = std::byte{0};
+    mapped_ = bytes;
 #endif
   }
   memory(memory&& other) noexcept
@@ -71,6 +72,7 @@ class memory {
 
   std::byte* data() const { return data_; }
   std::size_t size() const { return bytes_; }
+  std::size_t reserved() const { return mapped_; }  // size() in whole pages: the most that it can hold
   std::span<std::byte> bytes() const { return {data_, bytes_}; }
 
   // Bytes of physical memory it holds now: of the pages that were touched (and not swapped out). At most size(), up to
