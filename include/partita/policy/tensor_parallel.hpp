@@ -31,12 +31,14 @@ constexpr growing<axis_info const*> tensor_parallel_axes(graph_data const& g, in
     op_entry const& e = g.ops[op];
     op_info const& f = *e.info;
     if (e.when != pass::forward || f.source != source_kind::none || f.is_view) continue;
-    bool in_parameter[max_dims]{}, in_other[max_dims]{}, in_output[max_dims]{}, weighs = false;
+    bool in_parameter[max_dims]{}, in_other[max_dims]{}, in_output[max_dims]{}, weighs = false, reads_data = false;
     for (int i = 0; i < e.input_count; ++i) {
       const bool parameter = is_parameter(g.input(e, i));
       weighs = weighs || (parameter && f.input(i).rank > 1);
+      reads_data = reads_data || !parameter;
       for (int a = 0; a < f.input(i).rank; ++a) (parameter ? in_parameter : in_other)[f.input(i).dims[a]] = true;
     }
+    if (!reads_data) continue;  // a parameter under another type makes nothing
     for (int o = 0; o < f.output_count; ++o)
       for (int a = 0; a < f.outputs[o].rank; ++a) in_output[f.outputs[o].dims[a]] = true;
     for (int d = 0; d < f.dim_count; ++d) {
