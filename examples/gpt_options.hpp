@@ -1,0 +1,176 @@
+// The flags of train_gpt, and the words of its --plan.
+#pragma once
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include <CLI/CLI.hpp>
+
+#include <partita/partita.hpp>
+
+namespace pt = partita;
+
+// Data parallel x tensor parallel x pipeline, as one policy: a value, so that flags can make it at run time.
+struct parallel {
+  int data = 1, tensor = 1, stages = 1, micro_batches = 1;
+  bool gpipe = false;  // else 1f1b
+
+  int devices() const { return data * tensor * stages; }
+
+  constexpr void operator()(auto& plan) const {
+    pt::policy::data_parallel_of{data}(plan);
+    pt::policy::tensor_parallel_of{tensor}(plan);
+    pt::policy::pipeline_of{stages, micro_batches,
+                            gpipe ? &pt::schedule::gpipe::order : &pt::schedule::one_f_one_b::order}(plan);
+  }
+
+  std::string text() const {
+    std::string words;
+    auto put = [&](std::string const& word, const char* between) { words += (words.empty() ? "" : between) + word; };
+    if (data > 1) put("dp" + std::to_string(data), " x ");
+    if (tensor > 1) put("tp" + std::to_string(tensor), " x ");
+    if (stages > 1) put("pp" + std::to_string(stages), " x ");
+    if (words.empty()) words = "one device";
+    if (micro_batches > 1) put("m" + std::to_string(micro_batches), " ");
+    if (stages > 1 && gpipe) put("gpipe", " ");
+    return words;
+  }
+};
+
+// "dp2 x tp2 x pp2 m8 1f1b": dpN replicas, each with its part of the batch; tpN devices that share every layer; ppN
+// stages; mN micro-batches, by default two a stage. Words in any order; an x between them is for reading only.
+// `batch`: sequences a step, which replicas and micro-batches divide among themselves.
+inline parallel parse_plan(std::string_view words, int batch) {
+  parallel plan;
+  std::optional<int> data, tensor, stages, micro_batches;
+  std::optional<bool> gpipe;
+  auto wrong = [&](std::string const& what) { return pt::error("--plan '" + std::string(words) + "': " + what); };
+  auto keep = [&](auto& slot, auto value, std::string_view word) {
+    if (slot) throw wrong("'" + std::string(word) + "' says again what an earlier word said");
+    slot = value;
+  };
+  auto take = [&](std::string_view word) {
+    const std::size_t letters = std::min(word.find_first_of("0123456789"), word.size());
+    const std::string_view name = word.substr(0, letters), digits = word.substr(letters);
+    if (word == "one" || word == "device") return;
+    if (word == "1f1b" || word == "gpipe") return keep(gpipe, word == "gpipe", word);
+    std::optional<int>* const slot = name == "dp"   ? &data
+                                     : name == "tp" ? &tensor
+                                     : name == "pp" ? &stages
+                                     : name == "m"  ? &micro_batches
+                                                    : nullptr;
+    if (slot == nullptr)
+      throw wrong("'" + std::string(word) + "' is no word of a plan; the words are dpN, tpN, ppN, mN, 1f1b and gpipe");
+    int number = 0;
+    const auto [end, failed] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+    if (failed != std::errc{} || end != digits.data() + digits.size() || number < 1 || number > 1024)
+      throw wrong("'" + std::string(word) + "' needs a whole number from 1 to 1024 after " + std::string(name));
+    keep(*slot, number, word);
+  };
+  for (std::size_t at = 0; at < words.size();) {
+    constexpr std::string_view between = " x,\t";  // no word has an x
+    const std::size_t begin = words.find_first_not_of(between, at);
+    if (begin == words.npos) break;
+    const std::size_t end = std::min(words.find_first_of(between, begin), words.size());
+    take(words.substr(begin, end - begin));
+    at = end;
+  }
+  plan.data = data.value_or(1);
+  plan.tensor = tensor.value_or(1);
+  plan.stages = stages.value_or(1);
+  if (gpipe && plan.stages == 1)
+    throw wrong(std::string(*gpipe ? "gpipe" : "1f1b") + " is an order of pipeline stages; add pp2, or more");
+  plan.gpipe = gpipe.value_or(false);
+  plan.micro_batches =
+      micro_batches.value_or(plan.stages > 1 ? std::clamp(batch / plan.data, 1, 2 * plan.stages) : 1);
+  if (std::int64_t{plan.data} * plan.tensor * plan.stages > 1024) throw wrong("more than 1024 devices");
+  return plan;
+}
+
+struct gpt_options {
+  std::string data;  // empty: this project's own text
+  std::string plan;
+  std::optional<int> devices;
+  int threads = 0;
+  int layers = 4, hidden = 128, heads = 4, length = 64, batch = 16;
+  std::uint64_t steps = 400;
+  double learning_rate = 3e-3;
+  std::optional<std::uint64_t> warm_up;
+  double clip = 1, weight_decay = 0.1, dropout = 0;
+  std::uint64_t seed = 1;
+  int sample = 400;
+  std::string prompt = "// ";
+  double temperature = 0.8;
+  std::uint64_t evaluate_every = 100;
+  bool demo = false;
+};
+
+// Throws CLI::ParseError, CLI::CallForHelp among them, and pt::error where flags contradict each other.
+struct gpt_command {
+  CLI::App app{"Trains a GPT over bytes on CPU devices, under a parallel plan, and writes like what it read."};
+  gpt_options options;
+
+  gpt_command() {
+    gpt_options& o = options;
+    app.get_formatter()->column_width(26);
+    auto flag = [&](const char* name, auto& value, const char* kind, const char* text) {
+      CLI::Option* const made = app.add_option(name, value, text)->type_name(kind);
+      if constexpr (!requires { value.has_value(); }) made->capture_default_str();
+      return made;
+    };
+    auto number = [&](const char* name, auto& value, auto least, auto most, const char* text) {
+      flag(name, value, "N", text)->check(CLI::Range(least, most).description(""));
+    };
+    constexpr int many = 1 << 20, most_steps = 1 << 30;
+    flag("--data", o.data, "PATH", "A file, or a folder of text files; by default this project's own text");
+    flag("--plan", o.plan, "WORDS",
+         "dpN replicas, tpN devices to a layer, ppN stages, mN micro-batches, 1f1b or gpipe,\n"
+         "as in \"dp2 x tp2 x pp2 m4\"; by default all devices are replicas");
+    number("--devices", o.devices, 1, 1024, "CPU devices; by default as many as the plan needs");
+    number("--threads", o.threads, 0, 1024, "Threads that compute, for each device; 0 shares out the cores");
+    number("--layers", o.layers, 1, 10000, "Blocks of attention and MLP");
+    number("--hidden", o.hidden, 1, many, "Features of a byte");
+    number("--heads", o.heads, 1, many, "Attention heads, which divide the features");
+    number("--length", o.length, 1, many, "Bytes of a sequence");
+    number("--batch", o.batch, 1, many, "Sequences a step, all devices together");
+    number("--steps", o.steps, 1, most_steps, "Training steps");
+    number("--learning-rate", o.learning_rate, 0.0, 1e30, "The highest; a cosine falls from there to a tenth");
+    number("--warm-up", o.warm_up, 0, most_steps, "Steps up to there; by default a tenth of all, at most 50");
+    number("--clip", o.clip, 1e-30, 1e30, "Gradients are scaled down to this norm");
+    number("--weight-decay", o.weight_decay, 0.0, 1e30, "AdamW's, of weights and not of biases and norms");
+    number("--dropout", o.dropout, 0.0, 0.99, "Probability");
+    flag("--seed", o.seed, "N", "Of weights, dropout, batches and the sample");
+    number("--sample", o.sample, 0, many, "Bytes to write in the end");
+    flag("--prompt", o.prompt, "TEXT", "What the sample begins with");
+    number("--temperature", o.temperature, 0.0, 1e6, "Of the sample; 0 takes the likeliest byte");
+    number("--evaluate-every", o.evaluate_every, 0, most_steps, "Steps between losses on held-out text; 0: one in the end");
+    app.add_flag("--demo", o.demo, "First compares six plans with one device, then trains, by default under dp2");
+  }
+
+  // The plan that the flags ask for, after what can be wrong between them.
+  parallel plan() const {
+    gpt_options const& o = options;
+    const bool spread = o.plan.empty() && o.devices;
+    const std::string words = spread ? "dp" + std::to_string(*o.devices) : o.plan.empty() && o.demo ? "dp2" : o.plan;
+    const parallel p = parse_plan(words, o.batch);
+    const std::string named = spread ? "--devices " + std::to_string(*o.devices) : "--plan '" + words + "'";
+    auto number = [](const char* flag, int value) { return std::string(flag) + " " + std::to_string(value); };
+    if (o.hidden % o.heads != 0)
+      throw pt::error(number("--hidden", o.hidden) + " is no multiple of " + number("--heads", o.heads));
+    if (o.devices && *o.devices < p.devices())
+      throw pt::error(named + " needs " + std::to_string(p.devices()) + " devices, more than " + number("--devices", *o.devices));
+    if (p.data * std::int64_t{p.micro_batches} > o.batch)
+      throw pt::error(named + " cuts a batch into " + std::to_string(p.data * std::int64_t{p.micro_batches}) +
+                      " parts, and " + number("--batch", o.batch) + " has fewer sequences");
+    if (p.tensor > o.heads)
+      throw pt::error(named + " cuts the heads into " + std::to_string(p.tensor) + " parts, more than " + number("--heads", o.heads));
+    if (p.stages > o.layers)
+      throw pt::error(named + " has " + std::to_string(p.stages) + " stages, more than " + number("--layers", o.layers));
+    if (o.warm_up && *o.warm_up >= o.steps)
+      throw pt::error("--warm-up " + std::to_string(*o.warm_up) + " leaves nothing of --steps " + std::to_string(o.steps));
+    return p;
+  }
+};

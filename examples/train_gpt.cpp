@@ -1,0 +1,197 @@
+// Trains a GPT over bytes under a parallel plan and lets it write:
+//   train_gpt --data book.txt --plan "dp2 x tp2" --layers 6 --hidden 256 --steps 2000
+// The model is in gpt.hpp, the flags in gpt_options.hpp, the comparison of plans that --demo begins with in
+// gpt_compare.hpp.
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <new>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "gpt.hpp"
+#include "gpt_compare.hpp"
+#include "gpt_options.hpp"
+
+#ifndef PARTITA_SOURCE_DIRECTORY  // the build says where this project's text is
+#define PARTITA_SOURCE_DIRECTORY ""
+#endif
+
+namespace {
+
+using trainer = pt::trainer<gpt_training>;
+
+gpt_training training_of(gpt_options const& o) {
+  gpt_training t;
+  t.model = {.layers = o.layers, .dropout = o.dropout};
+  t.optimizer.weight_decay = o.weight_decay;
+  t.optimizer.no_decay = "*.bias *.scale";
+  t.clip.max = o.clip;
+  return t;
+}
+
+trainer make_trainer(gpt_options const& o, parallel const& plan, int batch, bool keep_gradients) {
+  return trainer{training_of(o), plan, pt::cpu{.devices = plan.devices(), .threads = o.threads},
+                 pt::trainer_options{.seed = o.seed, .keep_gradients = keep_gradients},
+                 pt::bind<sample>(static_cast<std::size_t>(batch)), pt::bind<position>(static_cast<std::size_t>(o.length)),
+                 pt::bind<hidden>(static_cast<std::size_t>(o.hidden)), pt::bind<head>(static_cast<std::size_t>(o.heads)),
+                 pt::bind<head_width>(static_cast<std::size_t>(o.hidden / o.heads)),
+                 pt::bind<inner>(static_cast<std::size_t>(4 * o.hidden))};
+}
+
+// The text of --data, or this project's own: of the sources that the program was built from, if they are still there,
+// else of the working directory or one above it.
+pt::text_data read_data(gpt_options const& o) {
+  namespace fs = std::filesystem;
+  if (!o.data.empty()) return pt::text_data(fs::path(o.data), {.seed = o.seed});
+  auto is_project = [](fs::path const& p) { return fs::exists(p / "include/partita/partita.hpp"); };
+  fs::path root = PARTITA_SOURCE_DIRECTORY;
+  if (!is_project(root))
+    for (root = fs::current_path(); !is_project(root) && root.has_relative_path();) root = root.parent_path();
+  if (!is_project(root))
+    throw pt::error("this project's own text is not to be found from here: give a file or a folder with --data");
+  std::string bytes;
+  for (const char* part : {"include", "examples", "docs"})
+    if (fs::exists(root / part)) bytes += pt::read_text(root / part).bytes;
+  return pt::text_data::from_bytes(std::move(bytes), {.seed = o.seed}, "this project's own text");
+}
+
+// FLOP/s of the best of a few matrix products: what MFU is a part of.
+double measure_peak(int threads) {
+  constexpr std::size_t n = 1024;
+  pt::on_cpu::workers team(threads);
+  const std::vector<float> a(n * n, 1), b(n * n, 1);
+  std::vector<float> c(n * n);
+  double best = 0;
+  for (int i = 0; i < 6; ++i) {
+    const double begin = now();
+    pt::on_cpu::gemm<float>(team, false, false, n, n, n, 1, a.data(), n, b.data(), n, 0, c.data(), n);
+    best = std::max(best, 2.0 * n * n * n / (now() - begin));
+  }
+  return best;
+}
+
+// Mean loss in nats a byte over at most `most` batches that training never sees.
+double held_out_loss(trainer& t, gpt_options const& o, pt::text_data const& data, std::size_t most = 8) {
+  const pt::held_out_batches batches =
+      data.held_out(static_cast<std::size_t>(o.batch), static_cast<std::size_t>(o.length), most);
+  double sum = 0;
+  for (pt::text_batch const& b : batches) sum += t.evaluate({{"tokens", b.inputs}, {"targets", b.targets}});
+  return sum / static_cast<double>(batches.size());
+}
+
+// Continues the prompt byte by byte. The weights move to a trainer of one device and one sequence: a step of the whole
+// batch for every byte would be slow, and a plan keeps no weights to itself.
+std::string write(trainer const& trained, gpt_options const& o) {
+  trainer writer = make_trainer(o, parallel{}, 1, false);
+  for (std::string const& name : trained.parameter_names()) writer.set_parameter(name, floats(trained.parameter(name)));
+
+  std::string text = o.prompt.empty() ? "\n" : o.prompt;
+  const auto length = static_cast<std::size_t>(o.length);
+  const std::vector<std::int32_t> targets(length, -1);  // below zero: counts in no loss
+  for (int i = 0; i < o.sample; ++i) {
+    const std::size_t seen = std::min(text.size(), length);
+    std::vector<std::int32_t> tokens(length, 0);  // what follows position `seen` is not looked at
+    for (std::size_t p = 0; p < seen; ++p) tokens[p] = static_cast<unsigned char>(text[text.size() - seen + p]);
+    writer.evaluate({{"tokens", tokens}, {"targets", targets}});
+    const pt::host_tensor logits = writer.output("logits");
+    const std::span last(logits.as<float>() + (seen - 1) * byte::extent, byte::extent);
+    const double uniform = pt::random_uniform(o.seed, 0, static_cast<std::uint64_t>(i));
+    text += static_cast<char>(pt::sample_token(last, uniform, {.temperature = o.temperature}));
+  }
+  return text;
+}
+
+// The demo's table, each plan from the same weights on the same batches. Returns whether they agree; also if the user
+// had enough before the end.
+bool compare_plans(gpt_options const& o, pt::text_data const& data, pt::interrupt const& stop) {
+  std::printf("\nThe same %d steps of a GPT (%d layers, hidden %d, batches of %d x %d bytes) under six plans:\n\n",
+              steps_compared, o.layers, o.hidden, o.batch, o.length);
+  std::fflush(stdout);
+  std::vector<plan_result> results;
+  for (const char* words : {"", "dp2", "tp2", "pp2", "dp2 x tp2", "dp2 x tp2 x pp2"}) {
+    auto make = [&](parallel const& plan) { return make_trainer(o, plan, o.batch, true); };
+    results.push_back(try_plan(parse_plan(words, o.batch), make, results.empty() ? nullptr : &results.front(), data,
+                               static_cast<std::size_t>(o.batch), static_cast<std::size_t>(o.length)));
+    if (stop.requested()) return true;
+  }
+  return print_comparison(results, pt::trainer_options{}.learning_rate);
+}
+
+int run(gpt_command const& command) {
+  gpt_options const& o = command.options;
+  const parallel plan = command.plan();
+  const pt::text_data data = read_data(o);
+  std::printf("text: %s, a tenth of it held out\n", pt::bytes_text(static_cast<double>(data.size())).c_str());
+  const pt::interrupt stop;
+  if (o.demo && !compare_plans(o, data, stop)) return 1;
+
+  trainer t = make_trainer(o, plan, o.batch, false);
+  const double unigrams = data.unigram_loss();
+  const int threads = o.threads > 0 ? o.threads : std::max(1, pt::available_cores() / plan.devices());
+  const double peak = measure_peak(std::min(plan.devices() * threads, pt::available_cores()));
+  std::printf("\nplan: %s on %d CPU device%s with %d thread%s each; matrix products reach %s\n"
+              "model: %d layers, hidden %d, %d heads, %s parameters; a step: %d x %d bytes\n",
+              plan.text().c_str(), plan.devices(), plan.devices() == 1 ? "" : "s", threads, threads == 1 ? "" : "s",
+              pt::quantity_text(peak, "FLOP/s").c_str(), o.layers, o.hidden, o.heads,
+              pt::quantity_text(static_cast<double>(t.parameter_count())).c_str(), o.batch, o.length);
+
+  const std::uint64_t warm_up = o.warm_up.value_or(std::min<std::uint64_t>(50, o.steps / 10));
+  const auto rate = pt::learning_rate::cosine(o.learning_rate, warm_up, o.steps, o.learning_rate / 10);
+  double held_out = 0;
+  {
+    pt::progress line(stdout, {.steps = o.steps, .flops_per_step = t.step_flops(), .peak_flops = peak, .every = 10});
+    auto evaluate = [&](std::uint64_t step) {
+      held_out = held_out_loss(t, o, data);
+      char text[128];
+      std::snprintf(text, sizeof text, "after step %llu: held-out loss %.4f nats/byte; byte unigrams have %.4f",
+                    static_cast<unsigned long long>(step), held_out, unigrams);
+      line.message(text);
+    };
+    std::uint64_t step = 0, evaluated = 0;
+    while (step < o.steps && !stop.requested()) {
+      const pt::text_batch b = data.batch(step, static_cast<std::size_t>(o.batch), static_cast<std::size_t>(o.length));
+      t.set_learning_rate(rate.rate(step));
+      const double begin = now();
+      const float loss = t.step({{"tokens", b.inputs}, {"targets", b.targets}});
+      const double seconds = now() - begin;
+      line.step({.step = ++step, .loss = loss, .gradient_norm = t.output("gradient_norm")[0],
+                 .learning_rate = t.learning_rate(), .seconds = seconds,
+                 .tokens = static_cast<double>(b.inputs.size())});
+      if (o.evaluate_every > 0 && step % o.evaluate_every == 0) evaluate(evaluated = step);
+    }
+    if (stop.requested()) line.message("asked to end: " + std::to_string(step) + " steps were done");
+    if (step > 0 && evaluated != step) evaluate(step);
+  }
+  if (o.sample > 0) std::printf("\nIt writes:\n\n%s\n", pt::printable(write(t, o)).c_str());
+
+  constexpr double well_under = 0.8;  // nats/byte that the demo is to win over byte unigrams
+  if (o.demo && !stop.requested()) {
+    const bool learned = held_out <= unigrams - well_under;
+    std::printf("\nHeld-out loss %.3f nats/byte, %.3f under byte unigrams: %s.\n", held_out, unigrams - held_out,
+                learned ? "it learned" : "NOT well under");
+    return learned ? 0 : 1;
+  }
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  gpt_command command;
+  try {
+    command.app.parse(argc, argv);
+  } catch (CLI::ParseError const& e) {
+    if (e.get_exit_code() == 0) return command.app.exit(e);  // --help
+    std::fprintf(stderr, "train_gpt: %s; see --help\n", e.what());
+    return 2;
+  }
+  return run(command);
+} catch (std::bad_alloc const&) {
+  std::fprintf(stderr, "train_gpt: not enough memory; make the model or the batch smaller\n");
+  return 1;
+} catch (std::exception const& e) {
+  std::fprintf(stderr, "train_gpt: %s\n", e.what());
+  return 1;
+}
