@@ -7,13 +7,29 @@
 namespace partita::schedule {
 
 namespace detail {
-// Chains the turns of one stage.
+// Chains the turns of one stage. A pass that has nothing to do there takes none: a stage may be empty, or hold frozen
+// parameters alone.
 struct turns {
   plan_base& plan;
   int stage;
-  bool any = false;
+  bool any = false, works[2]{};
   moment last{};
+  constexpr turns(plan_base& p, int s) : plan(p), stage(s) {
+    const short level = p.find_mode(mode_name("stage")), micro = p.find_mode(mode_name("micro"));
+    graph_data const& g = p.graph();
+    for (int op = 0; op < g.ops.size; ++op) {
+      op_entry const& e = g.ops[op];
+      if (e.when == pass::update || e.info->source != source_kind::none) continue;
+      op_plan const& own = p.of(p.of(op).assigned ? op : e.origin);
+      op_plan const& cut = p.of(p.of(op).cut_count > 0 ? op : e.origin);
+      bool here = false, in_turns = false;
+      for (int l = 0; l < own.level_count; ++l) here = here || (own.levels[l].mode == level && own.levels[l].coordinate == s);
+      for (int c = 0; c < cut.cut_count; ++c) in_turns = in_turns || cut.cuts[c].mode == micro;
+      if (here && in_turns) works[static_cast<int>(e.when)] = true;
+    }
+  }
   constexpr void take(pass when, int micro_batch) {
+    if (!works[static_cast<int>(when)]) return;
     const moment next = moment{}.at("stage", stage).of(when).index("micro", micro_batch);
     if (any) plan.op_order(last, next, 0);
     last = next;
