@@ -43,14 +43,14 @@ struct square_root_op {
   }
 };
 
-// The factor that brings a gradient of this norm down to the limit (attribute 0), or 1.
+// The factor that brings a gradient of this norm down to the limit (attribute 0), or 1; NaN where the norm is not finite.
 struct clip_scale_op {
   static constexpr std::string_view name = "clip_scale", annotation = "... -> ...";
   template <class Call> static void kernel(Call& call) {
     auto const norm = *call.template input<0>();
     using value = std::remove_const_t<decltype(norm)>;
     const value limit = static_cast<value>(call.attribute(0));
-    *call.template output<0>() = norm > limit ? limit / norm : value(1);
+    *call.template output<0>() = norm - norm != value(0) ? norm - norm : norm > limit ? limit / norm : value(1);
   }
 };
 

@@ -84,6 +84,7 @@ class engine {
     last_set_ = training_set;
     const double loss = total_loss(), norm = gradient_norm();
     if (!std::isfinite(loss) || !std::isfinite(norm)) {
+      give(training_set, inputs);  // the step has used their place for other things
       const std::string where = devices_->first_non_finite(training_set, context);
       throw error("step " + std::to_string(steps_) + ": the " + (std::isfinite(loss) ? "gradient norm" : "loss") + " is " +
                   std::to_string(std::isfinite(loss) ? norm : loss) +
