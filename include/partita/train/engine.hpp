@@ -112,6 +112,7 @@ class engine {
   host_tensor gradient(std::string_view name) const {
     const int t = find(name, source_kind::parameter);
     if (!options_.keep_gradients) throw error("gradients are not kept: make the trainer with keep_gradients = true");
+    if (last_set_ != training_set) throw error("gradient " + std::string(name) + ": an evaluation came after the last step and has used its memory");
     return gather(training_set, &program::gradients, t, name);
   }
   // The output of that name as of the last step or evaluation.

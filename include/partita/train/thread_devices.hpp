@@ -27,12 +27,12 @@ namespace partita::on_cpu {
 
 // Bytes of one device, in whole pages.
 struct device_memory {
-  std::size_t planned_state = 0, planned_arena = 0;    // arena: of all programs together
+  std::size_t planned_state = 0, planned_arena = 0;    // arena: of the program that needs most
   std::size_t resident_state = 0, resident_arena = 0;  // of pages that were touched
 };
 
 // Device r runs the r-th program of every set (training, forward only, ...), one set at a time; the sets share the
-// device's state and have an arena each. Device 0 is the thread that calls, so that one device alone starts no thread;
+// device's state and its arena: what one set leaves there, the next overwrites. Device 0 is the thread that calls, so that one device alone starts no thread;
 // the others keep theirs from step to step. One thread at a time uses the object.
 class thread_devices {
  public:
@@ -106,20 +106,15 @@ class thread_devices {
 
   program const& what(std::size_t set, int rank) const { return sets_[set][index(rank)]; }
   std::byte* state(int rank) const { return devices_[index(rank)]->state.data(); }
-  std::byte* arena(int rank, std::size_t set) const { return devices_[index(rank)]->arenas[set].data(); }
+  std::byte* arena(int rank) const { return devices_[index(rank)]->arena.data(); }
   std::byte* address(int rank, std::size_t set, reference const& at) const {
-    return on_cpu::address(what(set, rank), at, state(rank), arena(rank, set));
+    return on_cpu::address(what(set, rank), at, state(rank), arena(rank));
   }
   workers& team(int rank) const { return devices_[index(rank)]->team; }
 
   device_memory memory_of(int rank) const {
     device const& d = *devices_[index(rank)];
-    device_memory m{d.state.reserved(), 0, d.state.resident(), 0};
-    for (memory const& arena : d.arenas) {
-      m.planned_arena += arena.reserved();
-      m.resident_arena += arena.resident();
-    }
-    return m;
+    return {d.state.reserved(), d.arena.reserved(), d.state.resident(), d.arena.resident()};
   }
   traffic_counts traffic(int rank, std::size_t set) const { return worlds_[set]->traffic(rank); }
 
@@ -132,10 +127,11 @@ class thread_devices {
   using groups = std::vector<std::vector<int>>;
 
   struct device {
-    device(int threads, std::size_t state_bytes) : team(threads), state(state_bytes) {}
+    device(int threads, std::size_t state_bytes, std::size_t arena_bytes)
+        : team(threads), state(state_bytes), arena(arena_bytes) {}
     workers team;
     memory state;
-    std::vector<memory> arenas;                     // by set
+    memory arena;
     std::vector<thread_communicator> communicators;
     std::vector<std::unique_ptr<executor>> executors;
   };
@@ -166,16 +162,18 @@ class thread_devices {
   void build(int rank, graph_data const& graph, std::span<launcher const> launchers,
              std::span<std::uint64_t const> keys) {
     const std::size_t me = index(rank);
-    std::size_t state_bytes = 0;
-    for (std::vector<program> const& set : sets_) state_bytes = std::max(state_bytes, set[me].state_bytes);
-    auto made = std::make_unique<device>(options_.threads, state_bytes);
+    std::size_t state_bytes = 0, arena_bytes = 0;
+    for (std::vector<program> const& set : sets_) {
+      state_bytes = std::max(state_bytes, set[me].state_bytes);
+      arena_bytes = std::max(arena_bytes, set[me].arena_bytes);
+    }
+    auto made = std::make_unique<device>(options_.threads, state_bytes, arena_bytes);
     made->communicators.reserve(sets_.size());
     for (std::size_t s = 0; s < sets_.size(); ++s) {
       program const& p = sets_[s][me];
-      made->arenas.emplace_back(p.arena_bytes);
       made->communicators.push_back(worlds_[s]->communicator(rank));
       made->executors.push_back(std::make_unique<executor>(
-          p, graph, launchers, keys, made->state.bytes(), made->arenas[s].bytes(), made->communicators[s], made->team,
+          p, graph, launchers, keys, made->state.bytes(), made->arena.bytes(), made->communicators[s], made->team,
           executor_options{lanes_[s] == 2, spare_, options_.record_times}));
     }
     devices_[me] = std::move(made);
