@@ -122,10 +122,11 @@ class engine {
         return gather(last_set_, &program::outputs, graph_.ops[op].first_output, name);
     throw error("the model has no output " + std::string(name) + " (there are: " + list([](op_info const& f) { return f.is_output; }) + ")");
   }
-  std::vector<std::string> output_names() const {
+  std::vector<std::string> output_names() const {  // of the last step or evaluation, which has no gradient norm
     std::vector<std::string> all;
     for (int op = 0; op < graph_.ops.size; ++op)
-      if (graph_.ops[op].info->is_output) all.emplace_back(graph_.name(op).view());
+      if (graph_.ops[op].info->is_output && (last_set_ == training_set || graph_.ops[op].when != pass::update))
+        all.emplace_back(graph_.name(op).view());
     return all;
   }
   std::vector<std::string> parameter_names(bool trained_only = false) const {
@@ -279,9 +280,25 @@ class engine {
         if (e.info->source == source_kind::state) given = {};
         std::byte* const to = devices_->address(r, training_set, o.at);
         const std::uint64_t name = hash(graph_.name(op).view());
-        if (e.info->outputs[0].type == f64)
-          fill_initial(given, name, options_.seed, o.rank, o.whole, o.begin, o.extents, reinterpret_cast<double*>(to));
-        else fill_initial(given, name, options_.seed, o.rank, o.whole, o.begin, o.extents, reinterpret_cast<float*>(to));
+        std::size_t row = 1;  // elements of one index of the first axis, by which workers share the work
+        for (int a = 1; a < o.rank; ++a) row *= o.extents[a];
+        auto fill = [&](std::size_t begin, std::size_t end) {
+          std::size_t offsets[max_rank]{}, extents[max_rank]{};
+          for (int a = 0; a < o.rank; ++a) {
+            offsets[a] = o.begin[a];
+            extents[a] = o.extents[a];
+          }
+          if (o.rank > 0) {
+            offsets[0] += begin;
+            extents[0] = end - begin;
+          }
+          std::byte* const at = to + begin * row * size_of(e.info->outputs[0].type);
+          if (e.info->outputs[0].type == f64)
+            fill_initial(given, name, options_.seed, o.rank, o.whole, offsets, extents, reinterpret_cast<double*>(at));
+          else fill_initial(given, name, options_.seed, o.rank, o.whole, offsets, extents, reinterpret_cast<float*>(at));
+        };
+        if (o.rank == 0) fill(0, 1);
+        else devices_->team(r).parallel(o.extents[0], 1 + 16384 / std::max<std::size_t>(row, 1), fill);
       }
     });
   }
