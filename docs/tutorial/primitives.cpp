@@ -32,7 +32,9 @@ struct data_parallel {
   }
 };
 // [/data]
+// [verify]
 static_assert(pt::verify<mlp, data_parallel>());
+// [/verify]
 
 // [micro]
 struct micro_batches {

@@ -79,6 +79,7 @@ int main() {
     right += static_cast<std::int32_t>(best) == test.labels[i];
   }
   std::printf("%d of 64 right\n", right);
+  for (pt::host_tensor const& output : four.outputs()) std::printf("output %s of %zu elements\n", output.name.c_str(), output.size());
   // [/evaluate]
 
   // [same]
