@@ -3,6 +3,8 @@
 #include <partita/ops/ops.hpp>
 #include <partita/plan/typed_plan.hpp>
 #include <partita/policy/compose.hpp>
+#include <partita/policy/context_parallel.hpp>
 #include <partita/policy/data_parallel.hpp>
 #include <partita/policy/pipeline.hpp>
+#include <partita/policy/sequence_parallel.hpp>
 #include <partita/policy/tensor_parallel.hpp>

@@ -1,0 +1,59 @@
+// Sequence parallelism (Korthikanti et al. 2022): what tensor parallelism leaves whole (norms, dropout, residuals, the
+// loss) is cut along the sequence over the same devices. The sums between become reduce-scatters, and all-gathers bring
+// the sequence together where weights are cut. Compose it after tensor_parallel.
+#pragma once
+#include <type_traits>
+
+#include <partita/plan/plan.hpp>
+
+namespace partita::policy {
+
+namespace detail {
+// By convention the second axis of the first input that has two.
+constexpr axis_info const* sequence_axis(graph_data const& g) {
+  for (int op = 0; op < g.ops.size; ++op)
+    if (op_info const& f = *g.ops[op].info; f.source == source_kind::input && f.dim_count > 1) return f.dims[1].axis;
+  return nullptr;
+}
+// The only letter of an op that an axis is bound to, if it may be cut: -1 otherwise.
+constexpr int only_letter(op_info const& f, axis_info const* axis) {
+  int found = -1;
+  for (int d = 0; d < f.dim_count; ++d)
+    if (f.dims[d].axis->id == axis->id) {
+      if (found >= 0 || f.dims[d].whole) return -1;
+      found = d;
+    }
+  return found;
+}
+constexpr bool is_cut_by(plan_base const& plan, int op, std::string_view mode) {
+  const short m = plan.find_mode(mode_name(mode));
+  op_plan const& p = plan.of(op);
+  for (int c = 0; c < p.cut_count; ++c)
+    if (p.cuts[c].mode == m) return true;
+  return false;
+}
+}  // namespace detail
+
+// `over`: the dimension whose devices share a sequence.
+struct sequence_parallel_of {
+  int pieces = 1;
+  axis_info const* axis = nullptr;
+  mode_name over{"tensor"};
+  constexpr void operator()(auto& plan) const {
+    axis_info const* sequence = axis != nullptr ? axis : detail::sequence_axis(plan.graph());
+    if (sequence == nullptr || pieces == 1) return;
+    for (auto op : plan.ops()) {
+      op_info const& f = *op.entry().info;
+      if (f.source == source_kind::input || detail::only_letter(f, sequence) < 0) continue;
+      if (!detail::is_cut_by(plan, op.id, over.view())) plan.op_trans(op, cut_axis{sequence, pieces, over});
+    }
+  }
+};
+template <int Pieces, class Axis = void> struct sequence_parallel {
+  constexpr void operator()(auto& plan) const {
+    if constexpr (std::is_void_v<Axis>) sequence_parallel_of{Pieces}(plan);
+    else sequence_parallel_of{Pieces, &axis_of<Axis>::info}(plan);
+  }
+};
+
+}  // namespace partita::policy
