@@ -128,15 +128,25 @@ struct completion {
     const int known = find_value(out.values[from].tensor, rest, rank);
     return known >= 0 ? known : change(node_kind::assemble, from, rest);
   }
+  constexpr bool is_as_early(layout const& held, layout const& target) const {
+    const time_modes mine = times_of(held), asked = times_of(target);
+    for (int m = 0; m < asked.count; ++m)
+      if (mine.find(asked.modes[m]) < 0) return false;
+    return true;
+  }
   constexpr int arrive(int tensor, layout const& wanted, int rank) {
     int from = out.source_value[tensor];
     if (readable(out.values[from].lay, wanted, rank)) return from;
+    bool any = false, irregular = false;
+    const layout rest = without_unshared_time(out.values[from].lay, wanted, rank, any, irregular),
+                 target = target_of(any && !irregular ? rest : out.values[from].lay, wanted, rank);
+    // Another reader's move serves, unless it is of later: a micro-batch does not wait for what needs all of them.
     for (int v = last_value[tensor]; v >= 0; v = next_value[v])
-      if (out.nodes[out.values[v].node].kind == node_kind::move && readable(out.values[v].lay, wanted, rank)) return v;
-    bool irregular = false;
+      if (out.nodes[out.values[v].node].kind == node_kind::move && readable(out.values[v].lay, wanted, rank) &&
+          is_as_early(out.values[v].lay, target))
+        return v;
     from = assembled(from, wanted, rank, irregular);
     if (readable(out.values[from].lay, wanted, rank)) return from;
-    const layout target = target_of(out.values[from].lay, wanted, rank);
     const int known = find_value(tensor, target, rank);
     return known >= 0 ? known : change(node_kind::move, from, target);
   }
