@@ -10,6 +10,7 @@
 #include <partita/model/initial.hpp>
 #include <partita/model/names.hpp>
 #include <partita/program/lower.hpp>
+#include <partita/program/words.hpp>
 
 namespace partita::testing {
 
@@ -51,9 +52,15 @@ template <class Graph> class program_interpreter {
           moved = true;
         }
     }
+    std::string stuck;
     for (std::size_t r = 0; r < programs_.size(); ++r)
-      if (next[r] != programs_[r].instructions.size())
-        throw error("rank " + std::to_string(r) + " is stuck at instruction " + std::to_string(next[r]));
+      if (next[r] != programs_[r].instructions.size()) {
+        instruction const& i = programs_[r].instructions[next[r]];
+        stuck += (stuck.empty() ? "" : "; ") + std::string("rank ") + std::to_string(r) + " is stuck at instruction " +
+                 std::to_string(next[r]) + ", " + words_of(programs_[r], g_, i) + ", node " + std::to_string(i.node) + ", index " +
+                 std::to_string(i.index);
+      }
+    if (!stuck.empty()) throw error(stuck);
     if (!mail_.empty()) throw error("a message was sent and never received");
     done_.clear();
   }

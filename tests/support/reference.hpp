@@ -81,6 +81,11 @@ template <class Training> class reference {
     buffer& b = at(parameter_tensor(name));
     for (std::size_t i = 0; i < b.size(); ++i) b.set(i, to.at(i));
   }
+  // What a step begins with: a parameter or an optimizer's state, by the graph's tensor.
+  void set_stored(int tensor, std::vector<double> const& to) {
+    for (std::size_t i = 0; i < at(tensor).size(); ++i) at(tensor).set(i, to.at(i));
+  }
+  std::vector<double> stored(int tensor) const { return at(tensor).values(); }
   // As of the last step. Throws when no gradient reaches the parameter.
   std::vector<double> gradient(std::string_view name) const {
     const int gradient = g_.tensors[parameter_tensor(name)].gradient;

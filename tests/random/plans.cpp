@@ -1,0 +1,11 @@
+// Random models under random plans against one device, a few seconds of them.
+#include <doctest/doctest.h>
+
+#include "../support/plan_trial.hpp"
+
+TEST_CASE("random models under random plans do what one device does") {
+  for (unsigned seed = 0; seed < 60; ++seed) {
+    const partita::testing::trial_result r = partita::testing::run_trial(seed);
+    CHECK_MESSAGE(r.fault.empty(), r.fault);
+  }
+}

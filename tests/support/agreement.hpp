@@ -1,0 +1,77 @@
+// When a planned training has done the same as one device (DESIGN D10), step by step from equal weights.
+#pragma once
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include <partita/core/dtype.hpp>
+
+namespace partita::testing {
+
+inline double largest(std::vector<double> const& all) {
+  double most = 0;
+  for (double x : all) most = std::max(most, std::abs(x));
+  return most;
+}
+inline double farthest(std::vector<double> const& a, std::vector<double> const& b) {
+  if (a.size() != b.size()) return INFINITY;
+  double most = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const double d = std::abs(a[i] - b[i]);
+    if (!(d <= most)) most = d;  // a NaN stays
+  }
+  return most;
+}
+
+// What rounding alone does to a tensor may be told: the distance of one device from a computation in double. A plan is
+// granted ten times that where it is more than the rule's share, as in sums that cancel.
+class agreement {
+ public:
+  explicit agreement(dtype type) : tolerance_(type == f64 ? 1e-5 * 0x1p-29 : 1e-5), f64_(type == f64) {}  // 29 more bits
+
+  // Within 1e-5 of its value.
+  void loss(double wanted, double have, double rounding = 0) {
+    look(std::abs(have - wanted), std::max(tolerance_ * std::abs(wanted), granted * rounding), "loss");
+  }
+  // What a tensor may differ by: 1e-5 of max(its largest, 1e-3 of the model's largest).
+  double allowed(std::vector<double> const& wanted, double most_of_model, double rounding = 0) const {
+    const double floor = f64_ ? 1e-13 * most_of_model : 0;  // nothing exact to compare with
+    return std::max({tolerance_ * std::max(largest(wanted), 1e-3 * most_of_model), granted * rounding, floor});
+  }
+  void tensor(std::string const& name, std::vector<double> const& wanted, std::vector<double> const& have, double allowed) {
+    look(farthest(wanted, have), allowed, name);
+  }
+  // Weights after AdamW: within 1e-5 (largest weight + learning rate) where the gradient is well above rounding, within
+  // twice the learning rate more where it is not: a gradient that is zero in exact arithmetic has a random sign. In
+  // between the share of `of_gradient`, what the gradient may differ by, in the gradient: as much is in the step.
+  void adamw(std::string const& name, std::vector<double> const& wanted, std::vector<double> const& have,
+             std::vector<double> const& gradient, double of_gradient, double learning_rate) {
+    if (wanted.size() != have.size()) return look(INFINITY, 0, name);
+    const double near = tolerance_ * (largest(wanted) + learning_rate);
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      const double size = std::abs(gradient[i]);
+      look(std::abs(have[i] - wanted[i]), near + 2 * learning_rate * (size > of_gradient ? of_gradient / size : 1), name);
+    }
+  }
+
+  bool holds() const { return worst_ <= 1; }
+  double worst() const { return worst_; }  // of the difference to what is allowed
+  std::string const& where() const { return where_; }
+
+ private:
+  static constexpr double granted = 10;
+  void look(double difference, double allowed, std::string const& name) {
+    double share = difference == 0 ? 0 : difference / allowed;
+    if (share != share) share = INFINITY;
+    if (share <= worst_) return;
+    worst_ = share;
+    where_ = name;
+  }
+  double tolerance_, worst_ = 0;
+  bool f64_;
+  std::string where_;
+};
+
+}  // namespace partita::testing
