@@ -120,7 +120,7 @@ constexpr layout parts_of(graph_data const& g, plan_base const& plan, int op, op
           note(wrong::sizes_do_not_sum, x.axis, static_cast<long>(sum), static_cast<long>(least[cut.dim]), cut.line);
         least[cut.dim] = small;
       } else least[cut.dim] /= static_cast<std::size_t>(cut.pieces);
-      if (in_space && least[cut.dim] == 0)
+      if (in_space && cut.pieces > 1 && least[cut.dim] == 0)
         note(wrong::too_many_pieces, x.axis, pieces_of[cut.dim], static_cast<long>(extent), cut.line);
     }
     cut_before[cut.dim] = true;
@@ -150,3 +150,11 @@ constexpr layout operand_layout(graph_data const& g, op_info const& f, operand c
 }
 
 }  // namespace partita::detail
+
+namespace partita {
+
+// Writes what a backward or update op inherits into its own plan, so that further cuts add to it: a policy that comes
+// last in a composition may so cut an update more finely than its parameter.
+constexpr void inherit(plan_base& plan, int op) { plan.of(op) = detail::inherited(plan.graph(), plan, op); }
+
+}  // namespace partita

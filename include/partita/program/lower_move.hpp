@@ -37,9 +37,10 @@ class move_lowering {
     if (in_from) {
       now = sources[static_cast<std::size_t>(stored_index(times_of(from.lay), at_from))];
       for (transition_step const& step : r.before) {
+        const int before = now.at.buffer;
         now = take(step, lay, now, at_from, x, of, to.tensor, exclusive);
         lay = step.after;
-        exclusive = true;
+        exclusive = exclusive || now.at.buffer != before;  // a slice is a place inside what others may read
       }
     }
     if (!r.sends) return now;
