@@ -8,3 +8,4 @@
 #include <partita/policy/pipeline.hpp>
 #include <partita/policy/sequence_parallel.hpp>
 #include <partita/policy/tensor_parallel.hpp>
+#include <partita/policy/zero.hpp>

@@ -180,11 +180,33 @@ struct completion {
     return true;
   }
 
+  // A sum of gradients all of which were made in one other place (by the next stage of a pipeline) is made there too:
+  // the sum is sent, not each term. Returns the op in whose place that is.
+  constexpr int place_of_terms(int op, placement& where) const {
+    op_entry const& e = g.ops[op];
+    if (e.when != pass::backward || !e.info->passes_partial || e.input_count < 2 || plan.of(op).assigned) return op;
+    placement const* common = nullptr;
+    int made_by = op;
+    for (int i = 0; i < e.input_count; ++i) {
+      const int v = out.source_value[g.input(e, i)];
+      if (v < 0) return op;
+      placement const& w = out.values[v].lay.where;
+      if (common != nullptr && !(*common == w)) return op;
+      if (common == nullptr) made_by = out.nodes[out.values[v].node].placed_as;
+      common = &w;
+    }
+    if (*common == where || !common->same_shape(where)) return op;
+    for (int l = 0; l < where.rank; ++l)
+      if (common->modes[l] != where.modes[l]) return op;
+    where = *common;
+    return made_by;
+  }
+
   constexpr void add_compute(int op) {
     op_entry const& e = g.ops[op];
     op_info const& f = *e.info;
     node n;
-    n.op = op;
+    n.op = n.placed_as = op;
     const bool spans = spans_all(g, op);
     if (spans) {
       n.over.where.rank = out.devices > 1 ? 1 : 0;
@@ -194,6 +216,7 @@ struct completion {
       const op_plan p = inherited(g, plan, op);
       if (!p.assigned) return note(wrong::not_assigned, op);
       n.over = parts_of(g, plan, op, p, out.first);
+      n.placed_as = place_of_terms(op, n.over.where);
     }
     n.time = times_of(n.over);
     int inputs[max_inputs]{};
@@ -226,6 +249,37 @@ struct completion {
   }
 };
 
+// An update writes in place where it was made in the layout of what it renews. Elsewhere (ZeRO: each device updates a
+// part) the new value is brought into that layout and then stored.
+constexpr bool renews_in_place(completed const& c, int stored, int renewed, int rank) {
+  return same_pieces(c.values[c.source_value[renewed]].lay, c.values[c.source_value[stored]].lay, rank);
+}
+constexpr void add_stores(graph_data const& g, completion& c) {
+  completed& out = c.out;
+  for (int t = 0; t < g.tensors.size; ++t) out.renewed_by.push(-1);
+  for (int t = 0; t < g.tensors.size; ++t) {
+    const int stored = g.tensors[t].carried;
+    if (stored < 0 || out.source_value[t] < 0 || out.source_value[stored] < 0) continue;
+    operand const& x = g.operand_of(stored);
+    if (renews_in_place(out, stored, t, x.rank)) {
+      out.renewed_by[stored] = out.values[out.source_value[t]].node;
+      continue;
+    }
+    const layout wanted = out.values[out.source_value[stored]].lay;
+    const int arrived = c.arrive(t, wanted, x.rank);
+    node n;
+    n.kind = node_kind::store;
+    n.op = n.placed_as = g.tensors[t].op;
+    n.over = wanted;
+    n.first_input = out.inputs.size;
+    n.input_count = 1;
+    n.first_value = out.source_value[stored];
+    out.inputs.push(arrived);
+    out.renewed_by[stored] = out.nodes.size;
+    out.nodes.push(n);
+  }
+}
+
 }  // namespace detail
 
 constexpr void complete(graph_data const& g, plan_base const& plan, completed& out) {
@@ -247,6 +301,7 @@ constexpr void complete(graph_data const& g, plan_base const& plan, completed& o
   }
   for (int op = 0; op < g.ops.size; ++op) out.node_of_op.push(-1);
   for (int op = 0; op < g.ops.size && !out.first; ++op) c.add_compute(op);
+  if (!out.first) detail::add_stores(g, c);
 }
 
 }  // namespace partita

@@ -8,7 +8,8 @@ namespace partita {
 enum class node_kind : std::uint8_t {
   compute,   // an op
   assemble,  // pieces in time put together on each device: concatenated, or summed where they are partial
-  move       // a change of layout between devices
+  move,      // a change of layout between devices
+  store      // the renewed value of a stored tensor put in its place, where the update was made in another layout
 };
 inline constexpr int max_time_modes = 4;
 struct time_modes {
@@ -45,6 +46,7 @@ struct value {
 struct node {
   node_kind kind = node_kind::compute;
   int op = -1;        // the op; for assemble and move the op whose output is changed
+  int placed_as = -1; // compute: the op in whose place it runs; itself, but for sums of gradients (complete.hpp)
   layout over;        // compute: cuts by letter of the op; else the layout made
   time_modes time;
   int first_input = 0, input_count = 0;  // into completed::inputs
@@ -56,6 +58,7 @@ struct completed {
   growing<int> inputs;       // value ids
   growing<int> node_of_op;   // the compute node, or -1
   growing<int> source_value; // per tensor: the value its op makes, or -1
+  growing<int> renewed_by;   // per stored tensor: the node after which it holds the next step's value, or -1
   int devices = 0;
   finding first{};
   constexpr int input(node const& n, int i) const { return inputs[n.first_input + i]; }

@@ -78,7 +78,7 @@ constexpr bool node_matches(graph_data const& g, plan_base const& plan, node con
   if (m.op >= 0 && n.op != m.op) return false;
   if (m.when >= 0 && static_cast<int>(g.ops[n.op].when) != m.when) return false;
   if (m.coordinate >= 0) {
-    const op_plan p = inherited(g, plan, n.op);
+    const op_plan p = inherited(g, plan, n.placed_as);
     for (int l = 0; l < p.level_count; ++l)
       if (p.levels[l].mode == level && p.levels[l].coordinate == m.coordinate) return true;
     return false;
@@ -103,24 +103,15 @@ constexpr void each_edge(graph_data const& g, plan_base const& plan, completed c
     }
   }
   // Readers of a stored tensor before the op that renews it.
-  growing<int> renewed;  // per tensor: the node that carries it over the step
-  for (int t = 0; t < g.tensors.size; ++t) renewed.push(-1);
-  bool any = false;
-  for (int t = 0; t < g.tensors.size; ++t)
-    if (g.tensors[t].carried >= 0 && c.source_value[t] >= 0) {
-      renewed[g.tensors[t].carried] = c.values[c.source_value[t]].node;
-      any = true;
+  for (int id = 0; id < c.nodes.size; ++id) {
+    node const& n = c.nodes[id];
+    for (int k = 0; k < n.input_count; ++k) {
+      value const& v = c.values[c.input(n, k)];
+      const int writer = c.renewed_by[v.tensor];
+      if (writer < 0 || writer == id || v.node != c.node_of_op[g.tensors[v.tensor].op]) continue;
+      for (int i = 0, count = n.time.size(); i < count; ++i) visit(ig.first[id] + i, ig.first[writer]);
     }
-  if (any)
-    for (int id = 0; id < c.nodes.size; ++id) {
-      node const& n = c.nodes[id];
-      for (int k = 0; k < n.input_count; ++k) {
-        value const& v = c.values[c.input(n, k)];
-        const int writer = renewed[v.tensor];
-        if (writer < 0 || writer == id || v.node != c.node_of_op[g.tensors[v.tensor].op]) continue;
-        for (int i = 0, count = n.time.size(); i < count; ++i) visit(ig.first[id] + i, ig.first[writer]);
-      }
-    }
+  }
   // Wishes: all of the first, then the wish's own vertex, then all of the second.
   struct chosen {
     moment who;

@@ -23,7 +23,8 @@ template <class Model> class plan : public plan_base {
   template <class Policy, std::same_as<binding>... B>
   static plan by(Policy const& policy, training_type const& model = {}, B... extents) {
     plan p(model, extents...);
-    policy(p);
+    if constexpr (detail::policy_for<Policy>) policy(static_cast<plan_base&>(p));  // compiled once for all models
+    else policy(p);
     return p;
   }
   training_type const& model() const { return model_; }

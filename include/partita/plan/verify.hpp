@@ -24,6 +24,26 @@ namespace detail {
 // flow: every reader's piece lies inside what its device holds, and what it holds is whole, not partial. Checked on the
 // completed plan's own data, whatever `complete` meant to do.
 constexpr finding check_flow(graph_data const& g, plan_base const& plan, completed const& c) {
+  // What is carried to the next step arrives in the layout in which that step will look for it.
+  for (int t = 0; t < g.tensors.size; ++t) {
+    const int stored = g.tensors[t].carried;
+    if (stored < 0) continue;
+    const int writer = c.renewed_by[stored], rank = g.operand_of(stored).rank;
+    layout const& kept = c.values[c.source_value[stored]].lay;
+    bool good = writer >= 0;
+    if (good && c.nodes[writer].kind == node_kind::store) {
+      layout const& arrived = c.values[c.input(c.nodes[writer], 0)].lay;
+      good = arrived.where == kept.where && part_on(arrived, -1, 0) < 0;
+      for (int axis = 0; axis < rank && good; ++axis)
+        for (int k = 0; good; ++k) {
+          const int p = part_on(arrived, axis, k);
+          if (p < 0) break;
+          const int q = part_on(kept, axis, k);
+          good = q >= 0 && same_cut(arrived.parts[p], kept.parts[q]);
+        }
+    } else if (good) good = same_pieces(c.values[c.source_value[t]].lay, kept, rank);
+    if (!good) return plan.about(wrong::flow_differs, g.tensors[t].op, nullptr, 0, 0, 0);
+  }
   for (int id = 0; id < c.nodes.size; ++id) {
     node const& n = c.nodes[id];
     if (n.kind != node_kind::compute) continue;

@@ -1,5 +1,6 @@
 // From the completed plan to the program of one rank: its projection of the one order.
 #pragma once
+#include <partita/plan/complete.hpp>
 #include <partita/program/fuse.hpp>
 #include <partita/program/lower_move.hpp>
 #include <partita/program/memory.hpp>
@@ -73,6 +74,7 @@ class rank_lowering {
     switch (n.kind) {
       case node_kind::compute: return compute(i, n);
       case node_kind::assemble: return assemble(i, n);
+      case node_kind::store: return put(i, n);
       case node_kind::move: {
         const int from = c_.input(n, 0);
         const held made = moves_.lower(i, pieces(from), s_.readers(from) == 1 && !shared_buffer(from));
@@ -150,7 +152,8 @@ class rank_lowering {
       h.piece = operand_box(g_, f, x, letters);
       const int carried = g_.tensors[made.tensor].carried;
       if (f.is_view) h.at = inputs[0];
-      else if (carried >= 0) h.at = pieces(c_.source_value[carried])[0].at;
+      else if (carried >= 0 && detail::renews_in_place(c_, carried, made.tensor, x.rank))
+        h.at = pieces(c_.source_value[carried])[0].at;
       else if (assembler >= 0) h.at = into_assembled(assembler, at, call.accumulate, x.type, made.tensor);
       else h.at = build_.fresh(h.piece, x.type, made.tensor);
       pieces(v)[static_cast<std::size_t>(stored_index(times_of(made.lay), at))] = h;
@@ -237,6 +240,18 @@ class rank_lowering {
         reduce = q.reduce;
       }
     build_.copy(piece, sum, piece.piece, x.type, lane::compute, i, combine, reduce);
+  }
+
+  // A renewed tensor into the place where it is stored.
+  void put(instance const& i, node const& n) {
+    bool here = false;
+    const position at = position_at(n.over.where, rank_, n.time, 0, here);
+    if (!here) return;
+    held const& to = pieces(n.first_value)[0];
+    const int from = c_.input(n, 0);
+    const dtype type = g_.operand_of(c_.values[from].tensor).type;
+    held const& arrived = pieces(from)[static_cast<std::size_t>(stored_index(times_of(c_.values[from].lay), at))];
+    build_.copy(arrived, to, to.piece, type, lane::compute, i);
   }
 
   // What the world outside reads after the step.

@@ -98,7 +98,7 @@ class lowering {
       operand const& x = g.operand_of(completed_->values[n.first_value].tensor);
       double bytes = tensor_bytes(x);
       for (int p = 0; p < n.over.count; ++p) bytes /= n.over.parts[p].pieces;
-      seconds = n.kind == node_kind::assemble ? bytes / options_.speed.bytes
+      seconds = n.kind != node_kind::move ? bytes / options_.speed.bytes
                                               : options_.speed.link.latency + bytes * options_.speed.link.seconds_per_byte;
     }
     return static_cast<std::int64_t>(seconds * 1e9);

@@ -1,0 +1,67 @@
+// ZeRO (Rajbhandari et al. 2020): replicas of data parallelism share what they would all hold.
+//   stage 1  each updates its part of every parameter and holds that part of the optimizer's state
+//   stage 2  and receives that part of the gradient alone: a reduce-scatter in place of an all-reduce
+//   stage 3  and stores that part of the parameter alone, which is gathered where it is read
+// Compose it after all other policies: it cuts what they have left.
+#pragma once
+#include <partita/plan/resolve.hpp>
+
+namespace partita::policy {
+
+namespace detail {
+// The longest axis of a parameter that no plan has cut yet and that has enough elements, or -1.
+constexpr int longest_uncut(plan_base const& plan, int op, int pieces) {
+  graph_data const& g = plan.graph();
+  op_info const& f = *g.ops[op].info;
+  int best = -1;
+  std::size_t most = 0;
+  for (int d = 0; d < f.dim_count; ++d) {
+    bool cut = false;
+    for (int c = 0; c < plan.of(op).cut_count; ++c) cut = cut || plan.of(op).cuts[c].dim == d;
+    const std::size_t extent = g.extent(f.dims[d].axis);
+    if (cut || (extent != unbound && extent < static_cast<std::size_t>(pieces)) || (best >= 0 && extent <= most)) continue;
+    best = d;
+    most = extent;
+  }
+  return best;
+}
+}  // namespace detail
+
+// `over`: the dimension whose devices are replicas of one another.
+struct zero_of {
+  int stage = 1, pieces = 1;
+  mode_name over{"data"};
+  constexpr void operator()(auto& plan) const {
+    if (pieces == 1) return;
+    graph_data const& g = plan.graph();
+    const short mode = plan.intern(over);
+    growing<int> axis;  // per parameter op: the letter to cut
+    for (int op = 0; op < g.ops.size; ++op)
+      axis.push(g.ops[op].info->source == source_kind::parameter ? detail::longest_uncut(plan, op, pieces) : -1);
+    auto add = [&](int op, int dim) {
+      op_plan& p = plan.of(op);
+      if (p.cut_count < max_parts) p.cuts[p.cut_count++] = {mode, static_cast<signed char>(dim), pieces, -1, 0};
+    };
+    for (int op = 0; op < g.ops.size; ++op) {
+      op_entry const& e = g.ops[op];
+      if (stage >= 3) {
+        if (axis[op] >= 0) add(op, axis[op]);  // the update inherits
+        continue;
+      }
+      if (e.when != pass::update || e.origin == op || axis[e.origin] < 0) continue;
+      if (stage == 1 && e.info->kind == "square_sum") continue;
+      for (int d = 0; d < e.info->dim_count; ++d)
+        if (e.origin_dims[d] == axis[e.origin]) {
+          inherit(plan, op);
+          add(op, d);
+          break;
+        }
+    }
+  }
+};
+template <int Stage, int Pieces> struct zero {
+  static_assert(Stage >= 1 && Stage <= 3);
+  constexpr void operator()(auto& plan) const { zero_of{Stage, Pieces}(plan); }
+};
+
+}  // namespace partita::policy
