@@ -10,18 +10,57 @@ struct completion {
   graph_data const& g;
   plan_base const& plan;
   completed& out;
-  growing<int> next_value;  // values of one tensor are chained
-  growing<int> last_value;  // per tensor
+  growing<int> next_value;  // values of one slot are chained
+  growing<int> last_value;  // per slot: a tensor, or (after all tensors) a tensor made again
+  growing<short> region;    // per op: the mode of its replicas in time, or -1
+  growing<int> entry;       // per mode: the first backward op of that region
 
   constexpr void note(wrong what, int op, long have = 0, long allowed = 0) {
     if (!out.first) out.first = plan.about(what, op, nullptr, have, allowed, 0);
   }
-  constexpr int add_value(int tensor, int node, layout const& l) {
+  constexpr int tensor_of(int slot) const { return slot < g.tensors.size ? slot : slot - g.tensors.size; }
+  constexpr int add_value(int slot, int node, layout const& l) {
     const int id = out.values.size;
-    out.values.push({tensor, node, l});
-    next_value.push(last_value[tensor]);
-    last_value[tensor] = id;
+    out.values.push({tensor_of(slot), node, slot >= g.tensors.size, l});
+    next_value.push(last_value[slot]);
+    last_value[slot] = id;
     return id;
+  }
+  constexpr int slot_of(int value) const {
+    return out.values[value].tensor + (out.values[value].replayed ? g.tensors.size : 0);
+  }
+  // Recompute: within one region, backward ops and the region's second replica read what the second replica makes. What
+  // comes from outside the region, or is read outside it, is kept.
+  constexpr int slot_read(int reader, bool replayed, int tensor) {
+    const int maker = g.tensors[tensor].op;
+    if (region.size == 0 || region[maker] < 0) return tensor;
+    op_entry const& e = g.ops[reader];
+    const bool again = replayed ? region[reader] == region[maker]
+                                : e.when == pass::backward && region[e.origin] == region[maker];
+    if (!again) return tensor;
+    if (out.source_value[g.ops[maker].first_output + g.tensors.size] < 0) add_compute(maker, true);
+    return tensor + g.tensors.size;
+  }
+  // A mode that replicates an op and is not laid out in space.
+  constexpr void find_regions() {
+    bool any = false;
+    for (int op = 0; op < g.ops.size && !any; ++op)
+      for (int c = 0; c < plan.of(op).cut_count; ++c) any = any || plan.of(op).cuts[c].dim < 0;
+    if (!any) return;
+    for (int m = 0; m < plan.modes().size; ++m) entry.push(-1);
+    for (int op = 0; op < g.ops.size; ++op) {
+      op_plan const& p = plan.of(op);
+      short mode = -1;
+      if (g.ops[op].when == pass::forward && g.ops[op].info->source == source_kind::none && !is_whole_in_time(g, op))
+        for (int c = 0; c < p.cut_count; ++c) {
+          bool in_space = false;
+          for (int l = 0; l < p.level_count; ++l) in_space = in_space || p.levels[l].mode == p.cuts[c].mode;
+          if (p.cuts[c].dim < 0 && p.cuts[c].pieces > 1 && !in_space) mode = p.cuts[c].mode;
+        }
+      region.push(mode);
+    }
+    for (int op = g.ops.size - 1; op >= 0; --op)
+      if (g.ops[op].when == pass::backward && region[g.ops[op].origin] >= 0) entry[region[g.ops[op].origin]] = op;
   }
 
   // Is the piece that a reader wants inside the piece that its own device holds, at the same index in time?
@@ -95,8 +134,8 @@ struct completion {
       if (!drop[q]) l.push(wanted.parts[q]);
     return l;
   }
-  constexpr int find_value(int tensor, layout const& l, int rank) const {
-    for (int v = last_value[tensor]; v >= 0; v = next_value[v]) {
+  constexpr int find_value(int slot, layout const& l, int rank) const {
+    for (int v = last_value[slot]; v >= 0; v = next_value[v]) {
       layout const& have = out.values[v].lay;
       bool same = have.where == l.where && have.count == l.count && same_on_axis(have, l, -1);
       for (int axis = 0; axis < rank && same; ++axis) same = same_on_axis(have, l, axis);
@@ -115,7 +154,7 @@ struct completion {
     n.first_input = out.inputs.size;
     n.input_count = 1;
     out.inputs.push(from);
-    n.first_value = add_value(tensor, id, to);
+    n.first_value = add_value(slot_of(from), id, to);
     n.value_count = 1;
     out.nodes.push(n);
     return n.first_value;
@@ -125,7 +164,7 @@ struct completion {
     bool any = false;
     const layout rest = without_unshared_time(out.values[from].lay, wanted, rank, any, irregular);
     if (!any || irregular) return from;
-    const int known = find_value(out.values[from].tensor, rest, rank);
+    const int known = find_value(slot_of(from), rest, rank);
     return known >= 0 ? known : change(node_kind::assemble, from, rest);
   }
   constexpr bool is_as_early(layout const& held, layout const& target) const {
@@ -134,29 +173,29 @@ struct completion {
       if (mine.find(asked.modes[m]) < 0) return false;
     return true;
   }
-  constexpr int arrive(int tensor, layout const& wanted, int rank) {
-    int from = out.source_value[tensor];
+  constexpr int arrive(int slot, layout const& wanted, int rank) {
+    int from = out.source_value[slot];
     if (readable(out.values[from].lay, wanted, rank)) return from;
     bool any = false, irregular = false;
     const layout rest = without_unshared_time(out.values[from].lay, wanted, rank, any, irregular),
                  target = target_of(any && !irregular ? rest : out.values[from].lay, wanted, rank);
     // Another reader's move serves, unless it is of later: a micro-batch does not wait for what needs all of them.
-    for (int v = last_value[tensor]; v >= 0; v = next_value[v])
+    for (int v = last_value[slot]; v >= 0; v = next_value[v])
       if (out.nodes[out.values[v].node].kind == node_kind::move && readable(out.values[v].lay, wanted, rank) &&
           is_as_early(out.values[v].lay, target))
         return v;
     from = assembled(from, wanted, rank, irregular);
     if (readable(out.values[from].lay, wanted, rank)) return from;
-    const int known = find_value(tensor, target, rank);
+    const int known = find_value(slot, target, rank);
     return known >= 0 ? known : change(node_kind::move, from, target);
   }
 
   // A linear op on partial inputs of one layout makes a partial output: the sum is moved once, not each term.
-  constexpr bool passes_partial(op_entry const& e, layout const& over, int* inputs, layout& made) {
+  constexpr bool passes_partial(op_entry const& e, int const* slots, layout const& over, int* inputs, layout& made) {
     op_info const& f = *e.info;
     if (!f.passes_partial || e.input_count < 2) return false;
     for (int i = 0; i < e.input_count; ++i) {
-      layout const& first = out.values[out.source_value[g.input(e, i)]].lay;
+      layout const& first = out.values[out.source_value[slots[i]]].lay;
       bool partial = false;
       for (int p = 0; p < first.count; ++p)
         partial = partial || (first.parts[p].partial() && !first.parts[p].in_time() && first.parts[p].reduce == reduction::sum);
@@ -166,7 +205,7 @@ struct completion {
       operand const& x = f.input(i);
       const layout wanted = operand_layout(g, f, x, over, false);
       bool irregular = false;
-      inputs[i] = assembled(out.source_value[g.input(e, i)], wanted, x.rank, irregular);
+      inputs[i] = assembled(out.source_value[slots[i]], wanted, x.rank, irregular);
       layout have = out.values[inputs[i]].lay;
       if (irregular) return false;
       layout pieces;
@@ -202,7 +241,7 @@ struct completion {
     return made_by;
   }
 
-  constexpr void add_compute(int op) {
+  constexpr void add_compute(int op, bool replayed = false) {
     op_entry const& e = g.ops[op];
     op_info const& f = *e.info;
     node n;
@@ -219,14 +258,20 @@ struct completion {
       n.placed_as = place_of_terms(op, n.over.where);
     }
     n.time = times_of(n.over);
-    int inputs[max_inputs]{};
-    layout made;
-    growing<int> all;
-    const bool passes = !spans && passes_partial(e, n.over, inputs, made);
+    n.replayed = replayed;
+    if (replayed) n.not_before = entry[region[op]];
+    int inputs[max_inputs]{}, slots[max_inputs]{};
     for (int i = 0; i < e.input_count; ++i) {
       const int tensor = g.input(e, i);
-      operand const& x = f.input(i);
       if (out.source_value[tensor] < 0) return note(wrong::not_assigned, g.tensors[tensor].op);
+      if (!f.variadic) slots[i] = slot_read(op, replayed, tensor);
+    }
+    layout made;
+    growing<int> all;
+    const bool passes = !spans && passes_partial(e, slots, n.over, inputs, made);
+    for (int i = 0; i < e.input_count; ++i) {
+      const int tensor = f.variadic ? g.input(e, i) : slots[i];
+      operand const& x = f.input(i);
       if (passes) all.push(inputs[i]);
       else if (spans && f.variadic) all.push(out.source_value[tensor]);
       else all.push(arrive(tensor, operand_layout(g, f, x, n.over, false), x.rank));
@@ -239,12 +284,12 @@ struct completion {
     n.first_value = out.values.size;
     n.value_count = f.output_count;
     for (int o = 0; o < f.output_count; ++o) {
-      const int tensor = e.first_output + o;
+      const int tensor = e.first_output + o + (replayed ? g.tensors.size : 0);
       layout l = passes ? made : operand_layout(g, f, f.outputs[o], n.over, true);
       if (spans && f.variadic && n.over.where.rank > 0) l.push({n.over.where.modes[0], -1, 0, out.devices, -1, 1, reduction::sum});
       out.source_value[tensor] = add_value(tensor, self, l);
     }
-    out.node_of_op[op] = self;
+    if (!replayed) out.node_of_op[op] = self;
     out.nodes.push(n);
   }
 };
@@ -293,12 +338,13 @@ constexpr void complete(graph_data const& g, plan_base const& plan, completed& o
   out.nodes.reserve(g.ops.size * 2);
   out.values.reserve(g.tensors.size * 2);
   out.inputs.reserve(g.edges.size * 2);
-  detail::completion c{g, plan, out, {}, {}};
+  detail::completion c{g, plan, out, {}, {}, {}, {}};
   c.next_value.reserve(g.tensors.size * 2);
-  for (int t = 0; t < g.tensors.size; ++t) {
+  for (int slot = 0; slot < 2 * g.tensors.size; ++slot) {
     c.last_value.push(-1);
     out.source_value.push(-1);
   }
+  c.find_regions();
   for (int op = 0; op < g.ops.size; ++op) out.node_of_op.push(-1);
   for (int op = 0; op < g.ops.size && !out.first; ++op) c.add_compute(op);
   if (!out.first) detail::add_stores(g, c);

@@ -41,12 +41,15 @@ struct time_modes {
 // A tensor as one node leaves it.
 struct value {
   int tensor = -1, node = -1;
+  bool replayed = false;  // made again for backward readers
   layout lay;         // its parts in time are the indices under which its pieces are stored
 };
 struct node {
   node_kind kind = node_kind::compute;
   int op = -1;        // the op; for assemble and move the op whose output is changed
   int placed_as = -1; // compute: the op in whose place it runs; itself, but for sums of gradients (complete.hpp)
+  bool replayed = false;  // compute: a replica in time, run again for backward readers (recompute)
+  int not_before = -1;    // replayed: the backward op whose gradients must be there first, or memory would not be saved
   layout over;        // compute: cuts by letter of the op; else the layout made
   time_modes time;
   int first_input = 0, input_count = 0;  // into completed::inputs
@@ -57,7 +60,7 @@ struct completed {
   growing<value> values;
   growing<int> inputs;       // value ids
   growing<int> node_of_op;   // the compute node, or -1
-  growing<int> source_value; // per tensor: the value its op makes, or -1
+  growing<int> source_value; // per tensor: the value its op makes, or -1; then per tensor: the value made again, or -1
   growing<int> renewed_by;   // per stored tensor: the node after which it holds the next step's value, or -1
   int devices = 0;
   finding first{};

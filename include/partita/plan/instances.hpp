@@ -76,7 +76,7 @@ constexpr int previous_assembled(completed const& c, node const& n, int i) {
 constexpr bool node_matches(graph_data const& g, plan_base const& plan, node const& n, moment const& m, short level) {
   if (n.kind != node_kind::compute) return false;
   if (m.op >= 0 && n.op != m.op) return false;
-  if (m.when >= 0 && static_cast<int>(g.ops[n.op].when) != m.when) return false;
+  if (m.when >= 0 && static_cast<int>(n.replayed ? pass::backward : g.ops[n.op].when) != m.when) return false;
   if (m.coordinate >= 0) {
     const op_plan p = inherited(g, plan, n.placed_as);
     for (int l = 0; l < p.level_count; ++l)
@@ -98,6 +98,14 @@ constexpr void each_edge(graph_data const& g, plan_base const& plan, completed c
       n.time.index(i, at);
       for (int k = 0; k < n.input_count; ++k)
         each_producer(c, ig, c.input(n, k), n.time, at, [&](int from) { visit(from, ig.first[id] + i); });
+      if (n.not_before >= 0 && c.node_of_op[n.not_before] >= 0) {
+        node const& entry = c.nodes[c.node_of_op[n.not_before]];
+        for (int k = 0; k < entry.input_count; ++k) {
+          const int v = c.input(entry, k);
+          if (g.ops[g.tensors[c.values[v].tensor].op].when == pass::backward)
+            each_producer(c, ig, v, n.time, at, [&](int from) { visit(from, ig.first[id] + i); });
+        }
+      }
       if (n.kind == node_kind::assemble)
         if (const int before = previous_assembled(c, n, i); before >= 0) visit(ig.first[id] + before, ig.first[id] + i);
     }

@@ -150,6 +150,9 @@ class plan_base {
     if (!known) note_axis(wrong::no_such_axis, c.axis, line, c.letter);
     else if (s.named && s.ids.size > 0) note_op(wrong::op_lacks_the_axis, s.ids[0], c.axis, 0, 0, line);
   }
+  constexpr void op_trans(op_ref op, replicate r, int line = __builtin_LINE()) {
+    push_cut(op.id, {intern(r.mode), -1, r.pieces, -1, line});
+  }
   constexpr void op_trans(selection const& s, replicate r, int line = __builtin_LINE()) {
     const short mode = intern(r.mode);
     for (int id : s.ids) push_cut(id, {mode, -1, r.pieces, -1, line});
