@@ -7,8 +7,8 @@ namespace pt = partita;
 
 struct named : pt::axis<"named"> {};
 
-// Letters by what a cut of each does: an output's axis gives pieces, one that no output has gives parts of a sum (or, with
-// "max", of a maximum), a whole one may not be cut.
+// Letters by what a cut of each does: an output's axis gives pieces, one that no output has gives parts of a sum (or,
+// with "max", of a maximum), a whole one may not be cut.
 template <class Op> void row(pt::table& all, const char* call) {
   constexpr pt::signature s = pt::annotation_of<Op>::parsed;
   std::string pieces, parts, whole;

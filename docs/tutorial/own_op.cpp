@@ -60,8 +60,10 @@ int main() {
   std::vector<float> x(8 * 4), wanted(8 * 6);
   for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 5) / 4;
   for (std::size_t i = 0; i < wanted.size(); ++i) wanted[i] = static_cast<float>(i % 3);
-  pt::trainer<regression> one{pt::plan_of<regression, pt::policy::single_device>, pt::cpu{}, pt::trainer_options{.learning_rate = 0.01}};
-  pt::trainer<regression> four{pt::plan_of<regression, both_axes>, pt::cpu{.devices = 4}, pt::trainer_options{.learning_rate = 0.01}};
+  pt::trainer<regression> one{pt::plan_of<regression, pt::policy::single_device>, pt::cpu{},
+                              pt::trainer_options{.learning_rate = 0.01}};
+  pt::trainer<regression> four{pt::plan_of<regression, both_axes>, pt::cpu{.devices = 4},
+                               pt::trainer_options{.learning_rate = 0.01}};
   for (int step = 1; step <= 3; ++step)
     std::printf("step %d: %.3f on one device, %.3f on four\n", step, one.step({{"x", x}, {"wanted", wanted}}),
                 four.step({{"x", x}, {"wanted", wanted}}));

@@ -72,8 +72,10 @@ struct pipeline {
     auto turn = [](int stage, pt::pass pass, int micro) {
       return pt::moment{}.at("stage", stage).of(pass).index("micro", micro);
     };
-    for (int i = 0; i + 1 < micro_batches; ++i) plan.op_order(turn(1, pt::pass::backward, i), turn(1, pt::pass::forward, i + 1));
-    for (int i = 0; i + 2 < micro_batches; ++i) plan.op_order(turn(0, pt::pass::backward, i), turn(0, pt::pass::forward, i + 2));
+    for (int i = 0; i + 1 < micro_batches; ++i)
+      plan.op_order(turn(1, pt::pass::backward, i), turn(1, pt::pass::forward, i + 1));
+    for (int i = 0; i + 2 < micro_batches; ++i)
+      plan.op_order(turn(0, pt::pass::backward, i), turn(0, pt::pass::forward, i + 2));
   }
 };
 // [/pipeline]
@@ -82,9 +84,9 @@ static_assert(pt::verify<mlp, pipeline>());
 // [uneven]
 struct uneven {
   constexpr void operator()(auto& plan) const {
-    plan.op_trans(plan.ops(), pt::split<sample>{5, "data"});                             // 7, 7, 6, 6, 6 samples
-    plan.op_trans(plan.ops(pt::with<inner>), pt::split<inner>{2, "tensor", {32, 16}});   // these sizes
-    plan.op_assign(plan.ops(), pt::grid{{"data", 5}, {"tensor", 2}});                    // devices 0 to 9
+    plan.op_trans(plan.ops(), pt::split<sample>{5, "data"});                            // 7, 7, 6, 6, 6 samples
+    plan.op_trans(plan.ops(pt::with<inner>), pt::split<inner>{2, "tensor", {32, 16}});  // these sizes
+    plan.op_assign(plan.ops(), pt::grid{{"data", 5}, {"tensor", 2}});                   // devices 0 to 9
   }
 };
 // [/uneven]
@@ -151,9 +153,12 @@ int main() {
       if (shown(a, pass) != shown(b, pass)) return "no";
     return "yes";
   };
-  std::printf("data_parallel is pt::policy::data_parallel<2>: %s\n", same(data_parallel{}, pt::policy::data_parallel<2>{}));
-  std::printf("micro_batches is pt::policy::micro_batches<4>: %s\n", same(micro_batches{}, pt::policy::micro_batches<4>{}));
-  std::printf("tensor_parallel is pt::policy::tensor_parallel<2>: %s\n", same(tensor_parallel{}, pt::policy::tensor_parallel<2>{}));
+  std::printf("data_parallel is pt::policy::data_parallel<2>: %s\n",
+              same(data_parallel{}, pt::policy::data_parallel<2>{}));
+  std::printf("micro_batches is pt::policy::micro_batches<4>: %s\n",
+              same(micro_batches{}, pt::policy::micro_batches<4>{}));
+  std::printf("tensor_parallel is pt::policy::tensor_parallel<2>: %s\n",
+              same(tensor_parallel{}, pt::policy::tensor_parallel<2>{}));
 
   // [run_time]
   auto plan = pt::plan<mlp>::by(data_by_tensor{2, 2});

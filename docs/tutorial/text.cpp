@@ -31,8 +31,12 @@ int main() {
   constexpr std::size_t windows = 16, length = 32;
   // [/data]
   using training = pt::training<next_byte, pt::adamw>;
-  pt::trainer<training> trainer{training{}, pt::policy::data_parallel<2>{}, pt::cpu{.devices = 2}, pt::bind<window>(windows),
-                                pt::bind<position>(length), pt::trainer_options{.learning_rate = 0.02}};
+  pt::trainer<training> trainer{training{},
+                                pt::policy::data_parallel<2>{},
+                                pt::cpu{.devices = 2},
+                                pt::bind<window>(windows),
+                                pt::bind<position>(length),
+                                pt::trainer_options{.learning_rate = 0.02}};
 
   // [loop]
   constexpr std::uint64_t steps = 60;
@@ -43,14 +47,19 @@ int main() {
     const auto begin = std::chrono::steady_clock::now();
     const float loss = trainer.step({{"tokens", batch.inputs}, {"targets", batch.targets}});
     const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
-    progress.step({.step = step + 1, .loss = loss, .learning_rate = trainer.learning_rate(), .seconds = time.count(), .tokens = windows * length});
+    progress.step({.step = step + 1,
+                   .loss = loss,
+                   .learning_rate = trainer.learning_rate(),
+                   .seconds = time.count(),
+                   .tokens = windows * length});
   }
   // [/loop]
 
   // [held_out]
   double loss = 0;
   const pt::held_out_batches held_out = text.held_out(windows, length);
-  for (pt::text_batch const& batch : held_out) loss += trainer.evaluate({{"tokens", batch.inputs}, {"targets", batch.targets}});
+  for (pt::text_batch const& batch : held_out)
+    loss += trainer.evaluate({{"tokens", batch.inputs}, {"targets", batch.targets}});
   loss /= static_cast<double>(held_out.size());
   std::cout << "better than without context: " << (loss < text.unigram_loss() ? "yes" : "no") << '\n';
   // [/held_out]
@@ -62,7 +71,8 @@ int main() {
     tokens[0] = written.back();
     trainer.evaluate({{"tokens", tokens}, {"targets", targets}});
     const pt::host_tensor logits = trainer.output("logits");
-    written += static_cast<char>(pt::sample_token(std::span(logits.as<float>(), 256), pt::random_uniform(1, 0, i), {.temperature = 0.5}));
+    written += static_cast<char>(
+        pt::sample_token(std::span(logits.as<float>(), 256), pt::random_uniform(1, 0, i), {.temperature = 0.5}));
   }
   std::cout << pt::printable(written) << '\n';
   // [/sample]

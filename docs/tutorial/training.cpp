@@ -34,7 +34,8 @@ images make_images(int count, std::uint64_t seed) {
   for (int i = 0; i < count; ++i) {
     all.labels.push_back(i % 10);
     for (int p = 0; p < 64; ++p)
-      all.pixels.push_back((p % 10 == i % 10 ? 1.0f : 0.0f) + pt::random_uniform(seed, 0, static_cast<std::uint64_t>(i * 64 + p)));
+      all.pixels.push_back((p % 10 == i % 10 ? 1.0f : 0.0f) +
+                           pt::random_uniform(seed, 0, static_cast<std::uint64_t>(i * 64 + p)));
   }
   return all;
 }
@@ -45,16 +46,19 @@ int main() {
   // [make]
   using plan = pt::policy::compose<pt::policy::data_parallel<2>, pt::policy::tensor_parallel<2>>;
   const training recipe{.model = {}, .optimizer = {.weight_decay = 0.01}, .clip = {.max = 1.0}};
-  pt::trainer<training> four{recipe, plan{}, pt::cpu{.devices = 4}, pt::bind<sample>(64), pt::trainer_options{.seed = 7}};
+  pt::trainer<training> four{recipe, plan{}, pt::cpu{.devices = 4}, pt::bind<sample>(64),
+                             pt::trainer_options{.seed = 7}};
   // [/make]
   // [one]
-  pt::trainer<training> one{recipe, pt::policy::single_device{}, pt::cpu{}, pt::bind<sample>(64), pt::trainer_options{.seed = 7}};
+  pt::trainer<training> one{recipe, pt::policy::single_device{}, pt::cpu{}, pt::bind<sample>(64),
+                            pt::trainer_options{.seed = 7}};
   // [/one]
 
   // [memory]
   for (pt::memory_use const& device : four.memory())
-    std::printf("planned %s: %s of parameters and state, %s of everything else\n", pt::bytes_text(device.planned).c_str(),
-                pt::bytes_text(device.state).c_str(), pt::bytes_text(device.arena).c_str());
+    std::printf("planned %s: %s of parameters and state, %s of everything else\n",
+                pt::bytes_text(device.planned).c_str(), pt::bytes_text(device.state).c_str(),
+                pt::bytes_text(device.arena).c_str());
   // [/memory]
 
   // [loop]
@@ -64,7 +68,8 @@ int main() {
     four.set_learning_rate(rate.rate(step));
     const float loss = four.step({{"x", train.pixels}, {"y", train.labels}});
     if ((step + 1) % 20 == 0)
-      std::printf("step %2d: loss %.2f, gradient norm %.2f\n", static_cast<int>(step + 1), loss, four.output("gradient_norm")[0]);
+      std::printf("step %2d: loss %.2f, gradient norm %.2f\n", static_cast<int>(step + 1), loss,
+                  four.output("gradient_norm")[0]);
   }
   // [/loop]
 
@@ -79,7 +84,8 @@ int main() {
     right += static_cast<std::int32_t>(best) == test.labels[i];
   }
   std::printf("%d of 64 right\n", right);
-  for (pt::host_tensor const& output : four.outputs()) std::printf("output %s of %zu elements\n", output.name.c_str(), output.size());
+  for (pt::host_tensor const& output : four.outputs())
+    std::printf("output %s of %zu elements\n", output.name.c_str(), output.size());
   // [/evaluate]
 
   // [same]
@@ -90,8 +96,8 @@ int main() {
   }
   const pt::host_tensor a = one.parameter("up.weight"), b = four.parameter("up.weight");
   for (std::size_t i = 0; i < a.size(); ++i) farthest = std::max(farthest, std::abs(a[i] - b[i]));
-  std::printf("after %d steps the weights of one device and of four differ by less than 1e-3: %s\n", static_cast<int>(steps),
-              farthest < 1e-3 ? "yes" : "no");
+  std::printf("after %d steps the weights of one device and of four differ by less than 1e-3: %s\n",
+              static_cast<int>(steps), farthest < 1e-3 ? "yes" : "no");
   // [/same]
 
   // [carry]
@@ -102,12 +108,14 @@ int main() {
   }
   const float before = four.evaluate({{"x", test.pixels}, {"y", test.labels}});
   const float after = fresh.evaluate({{"x", test.pixels}, {"y", test.labels}});
-  std::printf("carried over, the held-out loss is the same within 1e-5: %s\n", std::abs(before - after) < 1e-5 * before ? "yes" : "no");
+  std::printf("carried over, the held-out loss is the same within 1e-5: %s\n",
+              std::abs(before - after) < 1e-5 * before ? "yes" : "no");
   // [/carry]
 
   // [use]
   const pt::communication_use sent = four.communication();
-  std::printf("sent: %llu bytes in %llu calls\n", static_cast<unsigned long long>(sent.bytes), static_cast<unsigned long long>(sent.calls));
+  std::printf("sent: %llu bytes in %llu calls\n", static_cast<unsigned long long>(sent.bytes),
+              static_cast<unsigned long long>(sent.calls));
   bool fits = true;
   for (pt::memory_use const& device : four.memory()) fits = fits && device.measured <= device.planned;
   std::printf("measured memory is within the plan: %s\n", fits ? "yes" : "no");
@@ -117,18 +125,14 @@ int main() {
   // [feed]
   try {
     four.step({{"x", train.pixels}});
-  } catch (pt::error const& e) {
-    std::printf("%s\n", e.what());
-  }
+  } catch (pt::error const& e) { std::printf("%s\n", e.what()); }
   // [/feed]
   // [finite]
   std::vector<float> broken = train.pixels;
   broken[5] = NAN;
   try {
     four.step({{"x", broken}, {"y", train.labels}});
-  } catch (pt::error const& e) {
-    std::printf("%s\n", e.what());
-  }
+  } catch (pt::error const& e) { std::printf("%s\n", e.what()); }
   std::printf("and the next step has a loss of %.2f\n", four.step({{"x", train.pixels}, {"y", train.labels}}));
   // [/finite]
 }
