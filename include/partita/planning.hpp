@@ -4,6 +4,7 @@
 #include <partita/plan/typed_plan.hpp>
 #include <partita/policy/compose.hpp>
 #include <partita/policy/context_parallel.hpp>
+#include <partita/policy/coshard.hpp>
 #include <partita/policy/data_parallel.hpp>
 #include <partita/policy/pipeline.hpp>
 #include <partita/policy/recompute.hpp>
