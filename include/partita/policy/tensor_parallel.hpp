@@ -30,7 +30,12 @@ constexpr growing<axis_info const*> tensor_parallel_axes(graph_data const& g, in
   for (int op = 0; op < g.ops.size; ++op) {
     op_entry const& e = g.ops[op];
     op_info const& f = *e.info;
-    if (e.when != pass::forward || f.source != source_kind::none || f.is_view) continue;
+    if (e.when != pass::forward || f.source != source_kind::none) continue;
+    if (f.is_view) {  // makes and sums nothing, but two axes made one are cut by the first
+      for (int d = 0; d < f.dim_count; ++d)
+        if (f.dims[d].whole) uses[of(f.dims[d].axis)].whole = true;
+      continue;
+    }
     bool in_parameter[max_dims]{}, in_other[max_dims]{}, in_output[max_dims]{}, weighs = false, reads_data = false;
     for (int i = 0; i < e.input_count; ++i) {
       const bool parameter = is_parameter(g.input(e, i));
