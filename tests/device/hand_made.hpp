@@ -36,7 +36,7 @@ struct hand_made_graph {
     e.when = when;
     e.origin = data.ops.size;
     e.first_output = data.tensors.size;
-    data.names.push({-1, partita::label(name), {}});
+    data.names.push({-1, partita::label(name, static_cast<short>(N - 1)), {}});
     data.ops.push(e);
     partita::tensor_entry t;
     t.op = data.ops.size - 1;
