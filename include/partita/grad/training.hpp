@@ -112,8 +112,9 @@ template <class G, class Training> constexpr void update_parameters(G& g, Traini
     mark_output(g, "gradient_norm", norm);
   } else {
     if (g.losses.size == 0) return;
-    const int first = g.ops[g.losses[0].op].first_output;
-    g.scale = apply<finite_guard_op>(scalar{&g, first}).id;
+    growing<int> losses;
+    for (auto const& l : g.losses) losses.push(g.ops[l.op].first_output);
+    g.scale = apply<finite_guard_op>(apply_to_all<sum_of_all_op>(scalar{&g, losses[0]}, losses)).id;
   }
   each_parameter([&](int op) { g.rules[op].update(g, op); });
 }

@@ -100,7 +100,7 @@ template <class Op, class First, class... Rest> struct outputs {  // one output:
 // Letters of an op made by a gradient rule, in letters of the op whose rule it is: through the tensors they share.
 template <class G> constexpr void map_to_origin(G& g, op_entry& e) {
   op_info const& f = *e.info;
-  for (int d = 0; d < f.dim_count; ++d) e.origin_dims[d] = -1;
+  for (int d = 0; d < f.dim_count && d < max_dims; ++d) e.origin_dims[d] = -1;
   for (int i = 0; i < e.input_count; ++i) {
     operand const& x = f.input(i);
     signed char const* known = g.origin_axes_of(g.edges[e.first_input + i]);
@@ -109,8 +109,9 @@ template <class G> constexpr void map_to_origin(G& g, op_entry& e) {
   }
 }
 
+// Once per interpreter; inlined into every application it would be most of a model's code.
 template <class G>
-constexpr int record(G& g, op_info const& info, attributes const& given, int const* inputs, int count, bool taped,
+[[gnu::noinline]] constexpr int record(G& g, op_info const& info, attributes const& given, int const* inputs, int count, bool taped,
                      label kind, bool keeps, typename G::rule_entry rule) {
   const int op = g.ops.size, out = g.tensors.size;
   op_entry e{&info, g.edges.size, count, out, 0, op, g.now, given, {}};
@@ -125,7 +126,7 @@ constexpr int record(G& g, op_info const& info, attributes const& given, int con
   if (taped) {
     e.name = g.names.size;
     g.names.push({g.scope, stem < 0 ? kind : g.names[stem].name.cut(), {}});
-    for (int d = 0; d < info.dim_count; ++d) e.origin_dims[d] = static_cast<signed char>(d);
+    for (int d = 0; d < info.dim_count && d < max_dims; ++d) e.origin_dims[d] = static_cast<signed char>(d);
     g.rules.push(rule);
   } else {
     e.origin = g.origin < 0 ? op : g.origin;
@@ -137,7 +138,7 @@ constexpr int record(G& g, op_info const& info, attributes const& given, int con
   }
   g.ops.push(e);
   for (int o = 0; o < info.output_count; ++o) {
-    g.add_tensor({op, static_cast<short>(o), taped && wants && is_float(info.outputs[o].type), -1, taped && keeps ? stem : -1, -1});
+    g.add_tensor({op, static_cast<short>(o), taped && wants && !info.stops_gradient && is_float(info.outputs[o].type), -1, taped && keeps ? stem : -1, -1});
     if (!taped)
       for (int a = 0; a < info.outputs[o].rank; ++a)
         g.origin_axes_of(out + o)[a] = e.origin_dims[info.outputs[o].dims[a]];

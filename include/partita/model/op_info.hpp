@@ -40,6 +40,7 @@ struct op_info {
   bool accumulates = false;     // its kernel can add to its outputs instead of writing them
   bool is_output = false;       // a named result of the model
   bool is_view = false;         // the output is the input's bytes under other axes
+  bool stops_gradient = false;  // what it makes is a constant to what reads it
   bool passes_partial = false;  // linear: sums of partial inputs are partial outputs
   double flops_per_point = 0;   // FLOPs = this x product of all dims
   signed char dim_count = 0, input_count = 0, output_count = 0;
@@ -208,6 +209,7 @@ template <class Op, class... In> constexpr judged judge_op() {
   if constexpr (requires { Op::accumulates; }) f.accumulates = Op::accumulates;
   if constexpr (requires { Op::is_output; }) f.is_output = Op::is_output;
   if constexpr (requires { Op::is_view; }) f.is_view = Op::is_view;
+  if constexpr (requires { Op::stops_gradient; }) f.stops_gradient = Op::stops_gradient;
   if constexpr (requires { Op::passes_partial; }) f.passes_partial = Op::passes_partial;
   if constexpr (requires { Op::variadic; }) f.variadic = Op::variadic;
   if constexpr (requires { Op::flops_per_point; }) f.flops_per_point = Op::flops_per_point;

@@ -5,6 +5,7 @@
 #include <partita/ops/cast.hpp>
 #include <partita/ops/concatenate.hpp>
 #include <partita/ops/cross_entropy.hpp>
+#include <partita/ops/detach.hpp>
 #include <partita/ops/dropout.hpp>
 #include <partita/ops/einsum.hpp>
 #include <partita/ops/embedding.hpp>

@@ -19,6 +19,8 @@ constexpr int longest_uncut(plan_base const& plan, int op, int pieces) {
     bool cut = false;
     for (int c = 0; c < plan.of(op).cut_count; ++c) cut = cut || plan.of(op).cuts[c].dim == d;
     const std::size_t extent = g.extent(f.dims[d].axis);
+    for (int other = 0; other < f.dim_count; ++other)  // an axis that stands twice has no letter to name in the update
+      cut = cut || (other != d && f.dims[other].axis->id == f.dims[d].axis->id);
     if (cut || (extent != unbound && extent < static_cast<std::size_t>(pieces)) || (best >= 0 && extent <= most)) continue;
     best = d;
     most = extent;
@@ -34,13 +36,12 @@ struct zero_of {
   constexpr void operator()(auto& plan) const {
     if (pieces == 1) return;
     graph_data const& g = plan.graph();
-    const short mode = plan.intern(over);
     growing<int> axis;  // per parameter op: the letter to cut
     for (int op = 0; op < g.ops.size; ++op)
       axis.push(g.ops[op].info->source == source_kind::parameter ? detail::longest_uncut(plan, op, pieces) : -1);
-    auto add = [&](int op, int dim) {
-      op_plan& p = plan.of(op);
-      if (p.cut_count < max_parts) p.cuts[p.cut_count++] = {mode, static_cast<signed char>(dim), pieces, -1, 0};
+    auto add = [&](int op, int d) {
+      dim const& x = g.ops[op].info->dims[d];
+      plan.op_trans(op_ref{&g, op}, cut_axis{x.axis, pieces, over});
     };
     for (int op = 0; op < g.ops.size; ++op) {
       op_entry const& e = g.ops[op];
