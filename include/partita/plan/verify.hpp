@@ -21,6 +21,39 @@ template <class G> constexpr finding check_model(G const& g) {
 }
 
 namespace detail {
+// Putting together drops cuts in time and nothing else; a move makes no partial results that were not there.
+constexpr bool changes_well(node_kind kind, layout const& from, layout const& to) {
+  if (kind == node_kind::assemble) {
+    int q = 0;
+    for (int p = 0; p < from.count; ++p)
+      if (q < to.count && from.parts[p] == to.parts[q]) ++q;
+      else if (!from.parts[p].in_time()) return false;
+    return q == to.count && from.where == to.where;
+  }
+  for (int q = 0; q < to.count; ++q) {
+    bool there = !to.parts[q].partial();
+    for (int p = 0; p < from.count; ++p) there = there || from.parts[p] == to.parts[q];
+    if (!there) return false;
+  }
+  return true;
+}
+// Does every device that wants a piece hold it, at the same index in time, as a part of what it has or whole?
+constexpr bool holds(layout const& held, layout const& wanted, int rank) {
+  if (!(held.where == wanted.where)) {
+    int at[max_levels]{};
+    for (int k = 0, m = wanted.where.size(); k < m; ++k)
+      if (!held.where.coordinates_of(wanted.where.device_at(k), at)) return false;
+    return held.count == 0;
+  }
+  for (int axis = 0; axis < rank; ++axis)
+    for (int k = 0;; ++k) {
+      const int p = part_on(held, axis, k);
+      if (p < 0) break;
+      const int q = part_on(wanted, axis, k);
+      if (q < 0 || !same_cut(held.parts[p], wanted.parts[q])) return false;
+    }
+  return true;
+}
 // flow: every reader's piece lies inside what its device holds, and what it holds is whole, not partial. Checked on the
 // completed plan's own data, whatever `complete` meant to do.
 constexpr finding check_flow(graph_data const& g, plan_base const& plan, completed const& c) {
@@ -33,25 +66,28 @@ constexpr finding check_flow(graph_data const& g, plan_base const& plan, complet
     bool good = writer >= 0;
     if (good && c.nodes[writer].kind == node_kind::store) {
       layout const& arrived = c.values[c.input(c.nodes[writer], 0)].lay;
-      good = arrived.where == kept.where && part_on(arrived, -1, 0) < 0;
-      for (int axis = 0; axis < rank && good; ++axis)
-        for (int k = 0; good; ++k) {
-          const int p = part_on(arrived, axis, k);
-          if (p < 0) break;
-          const int q = part_on(kept, axis, k);
-          good = q >= 0 && same_cut(arrived.parts[p], kept.parts[q]);
-        }
+      good = part_on(arrived, -1, 0) < 0 && holds(arrived, kept, rank);
     } else if (good) good = same_pieces(c.values[c.source_value[t]].lay, kept, rank);
     if (!good) return plan.about(wrong::flow_differs, g.tensors[t].op, nullptr, 0, 0, 0);
   }
   for (int id = 0; id < c.nodes.size; ++id) {
     node const& n = c.nodes[id];
-    if (n.kind != node_kind::compute) continue;
-    op_info const& f = *g.ops[n.op].info;
-    if (f.variadic) continue;
+    op_entry const& e = g.ops[n.op];
+    op_info const& f = *e.info;
+    if (n.kind == node_kind::store) continue;
+    if (n.kind != node_kind::compute) {
+      value const &from = c.values[c.input(n, 0)], &to = c.values[n.first_value];
+      if (from.node >= id || from.tensor != to.tensor || !changes_well(n.kind, from.lay, to.lay))
+        return plan.about(wrong::flow_differs, n.op, nullptr, 0, 0, 0);
+      continue;
+    }
+    bool passes = false;
     for (int i = 0; i < n.input_count; ++i) {
       value const& v = c.values[c.input(n, i)];
       operand const& x = f.input(i);
+      if (v.tensor != g.input(e, i) || v.node >= id) return plan.about(wrong::flow_differs, n.op, nullptr, i, 0, 0);
+      if (f.variadic) continue;
+      passes = passes || (f.passes_partial && part_on(v.lay, -1, 0) >= 0);
       const layout wanted = operand_layout(g, f, x, n.over, false);
       bool good = true;
       if (f.passes_partial && part_on(v.lay, -1, 0) >= 0) {
@@ -59,20 +95,18 @@ constexpr finding check_flow(graph_data const& g, plan_base const& plan, complet
         good = v.lay.where == n.over.where && same_on_axis(v.lay, made, -1);
         for (int axis = 0; axis < x.rank && good; ++axis) good = same_on_axis(v.lay, wanted, axis);
       } else if (part_on(v.lay, -1, 0) >= 0) good = false;
-      else if (v.lay.where == wanted.where) {
-        for (int axis = 0; axis < x.rank && good; ++axis)
-          for (int k = 0; good; ++k) {
-            const int p = part_on(v.lay, axis, k);
-            if (p < 0) break;
-            const int q = part_on(wanted, axis, k);
-            good = q >= 0 && same_cut(v.lay.parts[p], wanted.parts[q]);
-          }
-      } else {
-        good = v.lay.count == 0;
-        int at[max_levels]{};
-        for (int k = 0, m = wanted.where.size(); k < m && good; ++k) good = v.lay.where.coordinates_of(wanted.where.device_at(k), at);
-      }
+      else good = holds(v.lay, wanted, x.rank);
       if (!good) return plan.about(wrong::flow_differs, n.op, nullptr, i, 0, 0);
+    }
+    // What it makes lies as its cuts say.
+    for (int o = 0; o < n.value_count; ++o) {
+      layout const& made = c.values[n.first_value + o].lay;
+      layout follows = operand_layout(g, f, f.outputs[o], n.over, true);
+      if (f.variadic && n.over.where.rank > 0 && spans_all(g, n.op))  // each device sums what lies there
+        follows.push({n.over.where.modes[0], -1, 0, c.devices, -1, 1, reduction::sum});
+      bool good = made.where == follows.where && (passes || same_on_axis(made, follows, -1));
+      for (int axis = 0; axis < f.outputs[o].rank && good; ++axis) good = same_on_axis(made, follows, axis);
+      if (!good) return plan.about(wrong::flow_differs, n.op, nullptr, n.input_count + o, 0, 0);
     }
   }
   return {};
