@@ -270,6 +270,7 @@ class rank_lowering {
       for (int k = 0; k < n.input_count && !e.info->variadic; ++k) {
         const int v = c_.input(n, k), tensor = c_.values[v].tensor;
         const int parameter = e.origin;
+        if (g_.tensors[e.first_output].carried < 0) continue;  // as the optimizer reads it
         if (parameter == n.op || g_.tensors[g_.ops[parameter].first_output].gradient != tensor) continue;
         const position at = [&] {
           bool here = false;
