@@ -49,8 +49,6 @@ class random_plan {
   random_plan(plan_base& plan, std::mt19937& random, int most_devices)
       : plan_(plan), g_(plan.graph()), random_(random), most_(most_devices) {}
 
-  bool overrides_updates = false;
-
   // Returns what it did, in words.
   std::string make() {
     switch (below(5)) {
@@ -244,7 +242,6 @@ class random_plan {
     for (int op = 0; op < g_.ops.size; ++op) {
       op_entry const& e = g_.ops[op];
       if (e.when == pass::forward || e.origin == op || !chance(percent)) continue;
-      if (!overrides_updates && e.when == pass::update) continue;
       if (!backward && e.when == pass::backward) continue;
       op_plan const from = plan_.of(e.origin);  // a copy: the list of modes grows
       std::vector<axis_of_grid> on;
