@@ -15,7 +15,7 @@
 #include <vector>
 
 #include <partita/comm/threads/world.hpp>
-#include <partita/core/error.hpp>
+#include <partita/core/words.hpp>
 #include <partita/device/cpu/cpu.hpp>
 #include <partita/device/cpu/executor.hpp>
 #include <partita/device/cpu/memory.hpp>
@@ -32,8 +32,9 @@ struct device_memory {
 };
 
 // Device r runs the r-th program of every set (training, forward only, ...), one set at a time; the sets share the
-// device's state and its arena: what one set leaves there, the next overwrites. Device 0 is the thread that calls, so that one device alone starts no thread;
-// the others keep theirs from step to step. One thread at a time uses the object.
+// device's state and its arena: what one set leaves there, the next overwrites. Device 0 is the thread that calls, so
+// that one device alone starts no thread; the others keep theirs from step to step. One thread at a time uses the
+// object.
 class thread_devices {
  public:
   using executor = device_executor<thread_communicator>;
@@ -46,7 +47,7 @@ class thread_devices {
     const auto count = static_cast<std::size_t>(options_.devices);
     for (std::vector<program> const& set : sets_)
       if (set.size() != count)
-        throw error("a set of " + std::to_string(set.size()) + " programs for " + std::to_string(count) + " devices");
+        throw_error({"a set of ", set.size(), " programs for ", count, " devices"});
     int most_lanes = 1;
     for (std::vector<program> const& set : sets_) {
       lanes_.push_back(choose_lanes(set));
@@ -137,16 +138,17 @@ class thread_devices {
   };
 
   static cpu completed(cpu wanted) {
-    if (wanted.devices < 1) throw error("at least one device, not " + std::to_string(wanted.devices));
+    if (wanted.devices < 1) throw_error({"at least one device, not ", wanted.devices});
     const int cores = available_cores();
     if (wanted.threads < 1) wanted.threads = std::max(1, cores / wanted.devices);
     return wanted;
   }
 
   // A second lane pays where a core is free for it. Where none is, it costs two switches of threads around each
-  // communication: measured on 2 cores, an all-reduce of 64 bytes between 2 devices takes 3 microseconds in one lane and
-  // 40 in two, while steps of ops of 0.5 ms take the same. A send, however, lasts until its receiver comes: a pipeline of
-  // 2 stages (1F1B, 8 micro-batches) is 37% over its ideal time in one lane and 7% in two.
+  // communication: measured on 2 cores, an all-reduce of 64 bytes between 2 devices takes 2.5 microseconds in one lane
+  // and 5 in two, 20 to 40 when others want the cores; with ops of 0.5 ms a step takes the same. A send, however, lasts
+  // until its receiver comes: a pipeline of 2 stages (1F1B, 8 micro-batches) is 37% over its ideal time in one lane and
+  // 7% in two.
   int choose_lanes(std::vector<program> const& set) const {
     if (options_.devices == 1) return 1;  // nobody to wait for
     if (options_.lanes > 0) return options_.lanes;
@@ -180,7 +182,7 @@ class thread_devices {
   }
 
   template <class F> void step_on_each(std::size_t set, F f) {
-    if (!failed_.empty()) throw error("the devices run no more, because a step failed: " + failed_);
+    if (!failed_.empty()) throw_error({"the devices run no more, because a step failed: ", failed_});
     if (options_.record_times)
       for (const auto now = executor::clock::now(); auto& each : devices_) each->executors[set]->set_origin(now);
     auto mine = [&](int rank) { f(*devices_[index(rank)]->executors[set], index(rank)); };
