@@ -126,8 +126,7 @@ class plan_base {
     const short mode = intern(c.mode);
     int sizes = -1;
     if (c.size_count > 0) {
-      sizes = sizes_.size;
-      for (int i = 0; i < c.size_count; ++i) sizes_.push(c.sizes[i]);
+      sizes = intern(c.sizes, c.size_count);
     }
     bool any = false;
     for (int id : s.ids) {
@@ -242,6 +241,17 @@ class plan_base {
   }
 
  private:
+  // Equal sizes have one place, so that cuts compare by it.
+  constexpr int intern(int const* sizes, int count) {
+    for (int at = 0; at + count <= sizes_.size; ++at) {
+      bool same = true;
+      for (int i = 0; i < count && same; ++i) same = sizes_[at + i] == sizes[i];
+      if (same) return at;
+    }
+    const int at = sizes_.size;
+    for (int i = 0; i < count; ++i) sizes_.push(sizes[i]);
+    return at;
+  }
   constexpr void note_axis(wrong what, axis_info const* axis, int line, char letter = 0) {
     finding f{what};
     f.axis = axis;

@@ -1,0 +1,111 @@
+// Plan files: a round trip gives the same plan and programs; what a person may get wrong is refused in words.
+#include <doctest/doctest.h>
+
+#include <cstdio>
+#include <string>
+
+#include <partita/plan/file.hpp>
+#include <partita/planning.hpp>
+#include <partita/program/lower.hpp>
+
+namespace {
+
+namespace pt = partita;
+struct batch : pt::axis<"batch"> {};
+struct in    : pt::axis<"in", 12> {};
+struct ffn   : pt::axis<"ffn", 7> {};
+struct out   : pt::axis<"class", 5> {};
+
+struct mlp {
+  constexpr auto operator()(auto& g) const {
+    auto x = pt::input<pt::f32, batch, in>(g, "x");
+    auto y = pt::input<pt::i32, batch>(g, "y");
+    auto h = pt::relu(pt::linear(x, pt::param<pt::f32, in, ffn>(g, "fc1.weight")));
+    return pt::cross_entropy(pt::linear(h, pt::param<pt::f32, ffn, out>(g, "fc2.weight")), y);
+  }
+};
+using model = pt::training<mlp, pt::adamw, pt::clip_norm>;
+using parts = pt::policy::compose<pt::policy::data_parallel<2>, pt::policy::tensor_parallel<2>,
+                                  pt::policy::pipeline<2, pt::schedule::one_f_one_b, 2>, pt::policy::zero<1, 2>>;
+
+std::vector<std::uint64_t> digests(pt::plan<model> const& p) {
+  pt::completed c;
+  CHECK(!pt::verify_plan(p.traced(), p, c));
+  pt::lowering shared(p.traced(), p, c);
+  std::vector<std::uint64_t> all{shared.digest()};
+  for (int rank = 0; rank < c.devices; ++rank) {
+    const pt::program q = pt::lower(shared, rank);
+    all.push_back(q.arena_bytes);
+    all.push_back(q.state_bytes);
+    for (pt::instruction const& i : q.instructions)
+      all.push_back(static_cast<std::uint64_t>(i.node) << 32 | static_cast<std::uint64_t>(i.wait));
+  }
+  return all;
+}
+std::string refused(std::string text, std::string const& from, std::string const& to) {
+  const std::size_t at = text.find(from);
+  REQUIRE(at != std::string::npos);
+  text.replace(at, from.size(), to);
+  try {
+    (void)pt::plan_from_text<model>(text);
+  } catch (pt::error const& e) {
+    return e.what();
+  }
+  return "accepted";
+}
+
+}  // namespace
+
+TEST_CASE("a plan goes to a file and comes back the same") {
+  auto plain = pt::plan<model>::by(parts{}, {}, pt::bind<batch>(8));
+  const std::string text = pt::plan_text(plain);
+  pt::plan<model> back = pt::plan_from_text<model>(text);
+  CHECK(pt::plan_text(back) == text);
+  CHECK(digests(back) == digests(plain));
+
+  const std::string path = "plan_of_a_test.json";
+  pt::save_plan(plain, path);
+  CHECK(pt::plan_text(pt::load_plan<model>(path)) == text);
+  std::remove(path.c_str());
+}
+
+TEST_CASE("sizes, replicas and a letter survive") {
+  auto p = pt::plan<model>(model{}, pt::bind<batch>(8));
+  static constexpr int sizes[]{5, 2};
+  p.op_trans(p.ops(pt::with<ffn>), pt::split<ffn>{2, "tensor", sizes});
+  p.op_trans(p.ops("fc2"), pt::replicate{2, "again"});
+  p.op_assign(p.ops(), pt::grid{{"tensor", 2}});
+  p.op_order(pt::moment{}.of(pt::pass::forward), pt::moment{}.of(pt::pass::update));
+  const std::string text = pt::plan_text(p);
+  CHECK(text.find("\"sizes\"") != std::string::npos);
+  pt::plan<model> back = pt::plan_from_text<model>(text);
+  CHECK(pt::plan_text(back) == text);
+  CHECK(digests(back) == digests(p));
+}
+
+TEST_CASE("what is wrong in a file is said with its place") {
+  auto p = pt::plan<model>::by(parts{}, {}, pt::bind<batch>(8));
+  const std::string text = pt::plan_text(p);
+  auto says = [&](std::string const& from, std::string const& to, std::string const& words) {
+    const std::string message = refused(text, from, to);
+    INFO(message);
+    CHECK(message.find(words) != std::string::npos);
+  };
+  says("\"version\": 1", "\"version\": 7", "version 7 is not known");
+  says("\"format\": \"partita plan\"", "\"format\": \"other\"", "format is 'other'");
+  says("\"pieces\": 2", "\"pieces\": 3", "3 pieces on a grid dimension of 2");
+  says("\"pieces\": 2", "\"pieces\": 0", "pieces is 0");
+  says("\"pieces\": 2", "\"pieces\": \"two\"", "ops[0].cuts[0].pieces: a whole number is expected");
+  says("\"pieces\": 2", "\"pieces\": 99999999999", "out of range");
+  says("\"axis\": \"batch\"", "\"axis\": \"bat\"", "the op has no axis 'bat'");
+  says("\"mode\"", "\"made\"", "ops[0].cuts[0]: 'mode' is missing");
+  says("\"mode\": \"data\"", "\"colour\": 1, \"mode\": \"data\"", "'colour' is not known here");
+  says("\"extent\": 2", "\"extent\": -2", "extent is -2");
+  says("\"at\": 0", "\"at\": 5", "at is 5, the dimension has coordinates 0 to 1");
+  says("\"name\": \"fc1.weight\"", "\"name\": \"fc9.weight\"", "the model has no op named 'fc9.weight'");
+  says("\"name\": \"fc1.weight\"", "\"name\": \"fc2.weight\"", "stands twice");
+  says("\"pass\": \"forward\"", "\"pass\": \"sideways\"", "pass is 'sideways'");
+  says("{", "{{", "not JSON: parse error at line 1");
+  says("\"batch\": 8", "\"batch\": 1", "is cut into");
+  CHECK_THROWS_WITH_AS((void)pt::load_plan<model>("no such file"), "plan file no such file cannot be read", pt::error);
+}
