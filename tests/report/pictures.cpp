@@ -11,9 +11,9 @@
 namespace {
 
 namespace pt = partita;
-struct batch : pt::axis<"batch", 16> {};
-struct in    : pt::axis<"in", 12> {};
-struct ffn   : pt::axis<"ffn", 8> {};
+struct batch : pt::axis<"batch", 4096> {};
+struct in    : pt::axis<"in", 256> {};
+struct ffn   : pt::axis<"ffn", 256> {};
 struct out   : pt::axis<"class", 5> {};
 
 struct mlp {
