@@ -27,11 +27,8 @@ template <class T> struct growing {
   constexpr ~growing() { delete[] at; }
 
   constexpr void push(T const& value) {
-    if (size == room) {
-      const T kept = value;  // it may stand in this array
-      reserve(room == 0 ? 16 : 4 * room);
-      at[size++] = kept;
-    } else at[size++] = value;
+    if (size == room) push_into_more(value);
+    else at[size++] = value;
   }
   constexpr void reserve(int wanted) {
     if (wanted <= room) return;
@@ -52,6 +49,13 @@ template <class T> struct growing {
   constexpr T* end() { return at + size; }
   constexpr T const* begin() const { return at; }
   constexpr T const* end() const { return at + size; }
+
+ private:
+  [[gnu::noinline, gnu::cold]] constexpr void push_into_more(T const& value) {  // once, not in every place that pushes
+    const T kept = value;  // it may stand in this array
+    reserve(room == 0 ? 16 : 4 * room);
+    at[size++] = kept;
+  }
 };
 
 }  // namespace partita

@@ -15,10 +15,21 @@ template <class...> struct loss_is_not_a_float_scalar;
 }  // namespace mistake
 
 namespace detail {
-template <class G> constexpr void seed_axes(G& g, int tensor, operand const& as) {
+template <class G> [[gnu::noinline]] constexpr void seed_axes(G& g, int tensor, operand const& as) {
   for (int a = 0; a < as.rank; ++a) g.origin_axes_of(tensor)[a] = as.dims[a];
 }
 
+// The sum lies as the tensor does where it was made, whichever op reads it.
+template <class T> [[gnu::noinline]] constexpr void add_term(T input, int term) {
+  auto& g = *input.graph;
+  const int before = g.tensors[input.id].gradient, origin = g.origin, made = g.tensors[input.id].op;
+  g.origin = made;
+  operand const& as = g.operand_of(input.id);
+  seed_axes(g, before, as);
+  seed_axes(g, term, as);
+  g.tensors[input.id].gradient = apply<add_op>(T{input.graph, before}, T{input.graph, term}).id;
+  g.origin = origin;
+}
 // Adds a term to the gradient of a forward tensor. A term may be a lambda, called only if the input wants a gradient.
 template <class Op, class T, class D> constexpr void accumulate(T input, D term) {
   auto& g = *input.graph;
@@ -30,17 +41,8 @@ template <class Op, class T, class D> constexpr void accumulate(T input, D term)
       (void)reject<mistake::gradient_rule_returns_another_type_than_its_input<Op, typename T::like_type,
                                                                               typename D::like_type>>::value;
     else if (g.tensors[input.id].differentiable) {
-      const int before = g.tensors[input.id].gradient;
-      if (before < 0) g.tensors[input.id].gradient = term.id;
-      else {  // the sum lies as the tensor does where it was made, whichever op reads it
-        const int origin = g.origin, made = g.tensors[input.id].op;
-        g.origin = made;
-        operand const& as = g.operand_of(input.id);
-        seed_axes(g, before, as);
-        seed_axes(g, term.id, as);
-        g.tensors[input.id].gradient = apply<add_op>(T{input.graph, before}, T{input.graph, term.id}).id;
-        g.origin = origin;
-      }
+      if (g.tensors[input.id].gradient < 0) g.tensors[input.id].gradient = term.id;
+      else add_term(input, term.id);
     }
   }
 }

@@ -82,18 +82,21 @@ template <class Tensor> struct parameter_rules {
 }  // namespace detail
 
 namespace detail {
-template <dtype Type, class... Axes, class G> constexpr auto parameter(G& g, label name, initializer initial) {
-  constexpr dtype wanted = used<G, Type>, stored = accumulation_of(wanted);
-  using made = tensor<G, stored, Axes...>;
-  auto p = source<source_kind::parameter, param_op, stored, Axes...>(
-      g, name, initial.given(), {&parameter_rules<made>::square, &parameter_rules<made>::update});
+template <class G> [[gnu::noinline]] constexpr void check_parameter(G& g, int tensor) {
   const int op = g.ops.size - 1;
   const text<96> own = g.name(op);
   const std::uint64_t mine = hash(own.view());  // of the whole path: scope "a" may hold "b.c" and scope "a.b" a "c"
   for (std::uint64_t other : g.parameter_names)
     if (other == mine) g.twice = op;
   g.parameter_names.push(mine);
-  if (g.frozen.contains(own.view())) g.tensors[p.id].differentiable = false;
+  if (g.frozen.contains(own.view())) g.tensors[tensor].differentiable = false;
+}
+template <dtype Type, class... Axes, class G> constexpr auto parameter(G& g, label name, initializer initial) {
+  constexpr dtype wanted = used<G, Type>, stored = accumulation_of(wanted);
+  using made = tensor<G, stored, Axes...>;
+  auto p = source<source_kind::parameter, param_op, stored, Axes...>(
+      g, name, initial.given(), {&parameter_rules<made>::square, &parameter_rules<made>::update});
+  check_parameter(g, p.id);
   if constexpr (wanted == stored) return p;
   else return cast<wanted>(p);
 }

@@ -13,7 +13,7 @@ struct label {  // a literal; `stem` ends before the last dot: "fc1" of "fc1.wei
   const char* chars;
   short length, stem;
   template <std::size_t N>
-  constexpr label(const char (&t)[N]) : chars(t), length(static_cast<short>(N - 1)), stem(static_cast<short>(N - 1)) {
+  consteval label(const char (&t)[N]) : chars(t), length(static_cast<short>(N - 1)), stem(static_cast<short>(N - 1)) {
     for (short i = static_cast<short>(N - 1); i > 0; --i)
       if (t[i] == '.') {
         stem = i;

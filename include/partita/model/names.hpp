@@ -3,12 +3,13 @@
 #pragma once
 #include <algorithm>
 #include <bit>
-#include <map>
+#include <span>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include <partita/core/hash.hpp>
+#include <partita/core/sort.hpp>
+#include <partita/core/words.hpp>
 #include <partita/model/graph_entries.hpp>
 
 namespace partita {
@@ -64,36 +65,37 @@ inline std::vector<std::string> unique_names(graph_data const& g) {
   }
   const std::vector<std::uint64_t> readers = detail::hash_readers(g, names);
 
+  // which ops share a name, by the first of them
+  auto at = [](int op) { return static_cast<std::size_t>(op); };
+  std::vector<int> first(count), taken(count, 0);
+  const std::vector<int> by_name = sorted_ids(count, [&](int a, int b) { return names[at(a)] < names[at(b)]; });
+  for (std::size_t i = 0; i < count; ++i)
+    first[at(by_name[i])] = i > 0 && names[at(by_name[i - 1])] == names[at(by_name[i])] ? first[at(by_name[i - 1])] : by_name[i];
+
   // by depth: the inputs of a depth have their final names when it is their readers' turn
-  std::vector<int> order(count);
-  for (std::size_t i = 0; i < count; ++i) order[i] = static_cast<int>(i);
-  std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
-    return depth[static_cast<std::size_t>(a)] < depth[static_cast<std::size_t>(b)];
-  });
-  std::map<std::string, int> taken;
-  using key = std::tuple<std::string, std::vector<std::string>, std::vector<std::uint64_t>, std::uint64_t, int>;
-  for (std::size_t begin = 0; begin < count;) {
-    std::vector<key> level;
-    std::size_t end = begin;
-    for (; end < count && depth[static_cast<std::size_t>(order[end])] == depth[static_cast<std::size_t>(order[begin])];
-         ++end) {
-      const int op = order[end];
-      op_entry const& e = g.ops[op];
-      std::vector<std::string> inputs;
-      for (int i = 0; i < e.input_count; ++i) {
-        tensor_entry const& x = g.tensors[g.input(e, i)];
-        inputs.push_back(names[static_cast<std::size_t>(x.op)] + ":" + std::to_string(x.output));
-      }
-      std::vector<std::uint64_t> given;
-      for (double value : e.given.values) given.push_back(std::bit_cast<std::uint64_t>(value));
-      level.emplace_back(names[static_cast<std::size_t>(op)], std::move(inputs), std::move(given),
-                         readers[static_cast<std::size_t>(op)], op);
+  std::vector<int> order = sorted_ids(count, [&](int a, int b) { return depth[at(a)] < depth[at(b)]; });
+  auto before = [&](int a, int b) {
+    op_entry const &x = g.ops[a], &y = g.ops[b];
+    if (first[at(a)] != first[at(b)]) return names[at(a)] < names[at(b)];
+    for (int i = 0; i < x.input_count && i < y.input_count; ++i) {
+      tensor_entry const &p = g.tensors[g.input(x, i)], &q = g.tensors[g.input(y, i)];
+      if (const int way = names[at(p.op)].compare(names[at(q.op)]); way != 0) return way < 0;
+      if (p.output != q.output) return p.output < q.output;
     }
-    std::sort(level.begin(), level.end());
-    for (key const& k : level)
-      if (const int number = ++taken[std::get<0>(k)]; number > 1)
-        names[static_cast<std::size_t>(std::get<4>(k))] += "#" + std::to_string(number);
-    begin = end;
+    if (x.input_count != y.input_count) return x.input_count < y.input_count;
+    for (int i = 0; i < 6; ++i)
+      if (const auto u = std::bit_cast<std::uint64_t>(x.given.values[i]), v = std::bit_cast<std::uint64_t>(y.given.values[i]);
+          u != v)
+        return u < v;
+    if (readers[at(a)] != readers[at(b)]) return readers[at(a)] < readers[at(b)];
+    return a < b;
+  };
+  for (std::size_t begin = 0, end = 0; begin < count; begin = end) {
+    while (end < count && depth[at(order[end])] == depth[at(order[begin])]) ++end;
+    const std::span<int> level = std::span(order).subspan(begin, end - begin);
+    sort_ids(level, before);
+    for (int op : level)
+      if (const int number = ++taken[at(first[at(op)])]; number > 1) names[at(op)] += words({"#", number});
   }
   return names;
 }

@@ -50,13 +50,15 @@ inline constexpr op_info source_info_of = source_info<Kind, Op, Type, Axes...>()
 
 template <class Tensor> struct parameter_rules;  // grad/optimizer.hpp
 
-template <source_kind Kind, class Op, dtype Type, class... Axes, class G>
-constexpr auto source(G& g, label name, attributes const& given, typename G::rule_entry rule) {
+// Returns the tensor's id.
+template <class G>
+[[gnu::noinline]] constexpr int record_source(G& g, op_info const& info, label name, attributes const& given,
+                                              typename G::rule_entry rule) {
   const int op = g.ops.size, out = g.tensors.size;
-  constexpr bool parameter = Kind == source_kind::parameter;
-  op_entry e{&source_info_of<Kind, Op, Type, Axes...>, g.edges.size, 0, out, g.names.size, op, g.now, given, {}};
+  const bool parameter = info.source == source_kind::parameter;
+  op_entry e{&info, g.edges.size, 0, out, g.names.size, op, g.now, given, {}};
   const bool forward = g.now == pass::forward;
-  for (int d = 0; d < static_cast<int>(sizeof...(Axes)); ++d) e.origin_dims[d] = static_cast<signed char>(d);
+  for (int d = 0; d < info.dim_count && d < max_dims; ++d) e.origin_dims[d] = static_cast<signed char>(d);
   if (!forward && g.origin >= 0) {
     e.origin = g.origin;
     if (name.length == 0) e.name = g.ops[g.origin].name;
@@ -66,10 +68,16 @@ constexpr auto source(G& g, label name, attributes const& given, typename G::rul
     }
   } else g.names.push({g.scope, name, {}});
   g.ops.push(e);
-  g.add_tensor({op, 0, parameter && is_float(Type), -1, parameter ? e.name : -1, -1});
+  g.add_tensor({op, 0, parameter && is_float(info.outputs[0].type), -1, parameter ? e.name : -1, -1});
   if (!forward)
-    for (int a = 0; a < static_cast<int>(sizeof...(Axes)); ++a) g.origin_axes_of(out)[a] = static_cast<signed char>(a);
+    for (int a = 0; a < info.dim_count; ++a) g.origin_axes_of(out)[a] = static_cast<signed char>(a);
   else g.rules.push(rule);
+  return out;
+}
+template <source_kind Kind, class Op, dtype Type, class... Axes, class G>
+constexpr auto source(G& g, label name, attributes const& given, typename G::rule_entry rule) {
+  const int op = g.ops.size;
+  const int out = record_source(g, source_info_of<Kind, Op, Type, Axes...>, name, given, rule);
   g.template saw_source<Op, Type, Axes...>(op);
   return tensor<G, Type, Axes...>{&g, out};
 }

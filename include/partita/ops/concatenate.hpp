@@ -7,7 +7,7 @@
 #include <tuple>
 #include <type_traits>
 
-#include <partita/core/error.hpp>
+#include <partita/core/words.hpp>
 #include <partita/ops/slice.hpp>
 
 namespace partita {
@@ -47,8 +47,7 @@ template <class Joined, int At, int Trailing> struct concatenate_op {
     for (int i = 0; i < Trailing; ++i) inner *= call.extent(static_cast<char>('p' + i));
     const std::size_t first = call.extent('a'), second = call.extent('b'), joined = call.extent('c');
     if (first + second != joined)
-      throw error("concatenate: axis " + std::string(Joined::name) + " has " + std::to_string(joined) +
-                  " elements, not " + std::to_string(first) + " + " + std::to_string(second));
+      throw_error({"concatenate: axis ", Joined::name, " has ", joined, " elements, not ", first, " + ", second});
     const std::size_t from_a = first * inner, from_b = second * inner;
     call.parallel(call.rest(), std::max<std::size_t>(1, call.grain / std::max<std::size_t>(1, from_a + from_b)),
                   [=](std::size_t begin, std::size_t end, std::size_t) {

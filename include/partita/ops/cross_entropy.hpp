@@ -12,7 +12,7 @@
 #pragma once
 #include <string>
 
-#include <partita/core/error.hpp>
+#include <partita/core/words.hpp>
 #include <partita/ops/pointwise.hpp>
 
 namespace partita {
@@ -106,8 +106,8 @@ struct softmax_terms_op {  // logits: ... v; row_max, targets: ... -> z, l: ... 
 
 private:
   static void refuse(std::int64_t target, std::size_t vocabulary) {
-    throw error("cross_entropy: target " + std::to_string(target) + " is not below the last axis's extent " +
-                std::to_string(vocabulary) + "; a token to be ignored has a target below 0");
+    throw_error({"cross_entropy: target ", target, " is not below the last axis's extent ", vocabulary,
+                 "; a token to be ignored has a target below 0"});
   }
 };
 

@@ -5,7 +5,7 @@
 #pragma once
 #include <string>
 
-#include <partita/core/error.hpp>
+#include <partita/core/words.hpp>
 #include <partita/core/random.hpp>
 #include <partita/ops/pointwise.hpp>
 
@@ -57,7 +57,7 @@ template <class Call> void drop(Call& call) {
   using value = compute_type<element>;
   const double probability = call.attribute(0);
   if (!(probability >= 0 && probability < 1))
-    throw error("dropout: probability " + std::to_string(probability) + " is not in [0, 1)");
+    throw_error({"dropout: probability ", probability, " is not in [0, 1)"});
   if (!call.training() || probability == 0) {
     call.each(call.size(), [=](std::size_t i) { y[i] = x[i]; });
     return;

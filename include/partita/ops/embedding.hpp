@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <string>
 
-#include <partita/core/error.hpp>
+#include <partita/core/words.hpp>
 #include <partita/model/apply.hpp>
 
 namespace partita {
@@ -13,8 +13,8 @@ namespace detail {
 // A number that no row has is the data's mistake; one that another piece of the table has is not.
 inline void check_id(long long id, std::size_t row, std::size_t rows_of_table) {
   if (id < 0 || static_cast<std::size_t>(id) >= rows_of_table)
-    throw error("embedding: number " + std::to_string(id) + " at position " + std::to_string(row) +
-                " is outside the table of " + std::to_string(rows_of_table) + " rows");
+    throw_error({"embedding: number ", id, " at position ", row, " is outside the table of ", rows_of_table,
+                 " rows"});
 }
 }  // namespace detail
 

@@ -7,7 +7,7 @@
 #include <tuple>
 #include <type_traits>
 
-#include <partita/core/error.hpp>
+#include <partita/core/words.hpp>
 #include <partita/model/apply.hpp>
 #include <partita/ops/annotation_text.hpp>
 #include <partita/ops/axis_position.hpp>
@@ -32,9 +32,8 @@ template <int Trailing, class Call> slice_place place_of_slice(Call const& call)
   for (int i = 0; i < Trailing; ++i) inner *= call.extent(static_cast<char>('p' + i));
   const double first = call.attribute(0) + (call.attribute(1) != 0 ? static_cast<double>(whole) - static_cast<double>(part) : 0);
   if (!(first >= 0) || first + static_cast<double>(part) > static_cast<double>(whole))
-    throw error("slice: elements " + std::to_string(static_cast<long long>(first)) + " to " +
-                std::to_string(static_cast<long long>(first) + static_cast<long long>(part)) +
-                " are not inside an axis of " + std::to_string(whole));
+    throw_error({"slice: elements ", static_cast<long long>(first), " to ",
+                 static_cast<long long>(first) + static_cast<long long>(part), " are not inside an axis of ", whole});
   return {call.rest(), whole * inner, static_cast<std::size_t>(first) * inner, part * inner};
 }
 template <class Call> void each_slice_row(Call& call, slice_place const& at, auto f) {

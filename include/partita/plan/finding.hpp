@@ -5,6 +5,7 @@
 
 #include <partita/core/axis.hpp>
 #include <partita/core/text.hpp>
+#include <partita/core/words.hpp>
 
 namespace partita {
 
@@ -45,51 +46,47 @@ struct finding {
   constexpr explicit operator bool() const { return what != wrong::nothing; }
 };
 
-inline std::string describe(finding const& f) {
-  const std::string op = "op " + std::string(f.op.view()), axis = f.axis == nullptr ? "" : std::string(f.axis->name),
-                    where = f.line > 0 ? " (policy, line " + std::to_string(f.line) + ")" : "",
-                    have = std::to_string(f.have), allowed = std::to_string(f.allowed);
+[[gnu::cold]] inline std::string describe(finding const& f) {
+  const std::string_view op = f.op.view(), other = f.other.view(), axis = f.axis == nullptr ? "" : f.axis->name;
+  const std::string where = f.line > 0 ? words({" (policy, line ", f.line, ")"}) : "",
+                    letter = f.letter == 0 ? "" : words({" under letter '", f.letter, "'"});
   switch (f.what) {
     case wrong::nothing: return "";
     case wrong::model_is_rejected: return "the model was rejected when it was compiled";
     case wrong::no_gradient_rule:
-      return op + " stands between a parameter and the loss and has no gradient rule; add one or detach its input";
+      return words({"op ", op, " stands between a parameter and the loss and has no gradient rule; add one or detach its input"});
     case wrong::two_parameters_of_one_name:
-      return "two parameters are named " + std::string(f.op.view()) + "; give each its own name or scope";
-    case wrong::axis_without_extent: return "axis " + axis + " has no extent: pass pt::bind<" + axis + ">(n)";
+      return words({"two parameters are named ", op, "; give each its own name or scope"});
+    case wrong::axis_without_extent: return words({"axis ", axis, " has no extent: pass pt::bind<", axis, ">(n)"});
     case wrong::extents_differ:
-      return op + ": axis " + axis + " is " + have + " long where " + allowed + " elements are to be held";
-    case wrong::no_such_axis:
-      return "no op of the model has axis " + axis + (f.letter == 0 ? "" : std::string(" under letter '") + f.letter + "'") +
-             where;
-    case wrong::no_op_matches: return "no op matches \"" + std::string(f.op.view()) + "\"" + where;
-    case wrong::op_lacks_the_axis: return op + " has no axis " + axis + ", so it cannot be cut there" + where;
+      return words({"op ", op, ": axis ", axis, " is ", f.have, " long where ", f.allowed, " elements are to be held"});
+    case wrong::no_such_axis: return words({"no op of the model has axis ", axis, letter, where});
+    case wrong::no_op_matches: return words({"no op matches \"", op, "\"", where});
+    case wrong::op_lacks_the_axis: return words({"op ", op, " has no axis ", axis, ", so it cannot be cut there", where});
     case wrong::axis_names_two_letters:
-      return op + ": axis " + axis + " is bound to two letters; name one: pt::split<" + axis + ", 'a'>" + where;
-    case wrong::whole_axis: return op + ": axis " + axis + " is whole ('^') and may not be cut" + where;
+      return words({"op ", op, ": axis ", axis, " is bound to two letters; name one: pt::split<", axis, ", 'a'>", where});
+    case wrong::whole_axis: return words({"op ", op, ": axis ", axis, " is whole ('^') and may not be cut", where});
     case wrong::too_many_pieces:
-      return op + ": axis " + axis + " of extent " + allowed + " is cut into " + have +
-             " pieces in space, which leaves some empty; use fewer pieces" + where;
+      return words({"op ", op, ": axis ", axis, " of extent ", f.allowed, " is cut into ", f.have,
+                    " pieces in space, which leaves some empty; use fewer pieces", where});
     case wrong::sizes_do_not_sum:
-      return op + ": the given sizes of axis " + axis + " sum to " + have + ", its extent is " + allowed + where;
-    case wrong::mode_used_twice:
-      return op + " is cut twice under the mode name \"" + std::string(f.other.view()) + "\"" + where;
+      return words({"op ", op, ": the given sizes of axis ", axis, " sum to ", f.have, ", its extent is ", f.allowed, where});
+    case wrong::mode_used_twice: return words({"op ", op, " is cut twice under the mode name \"", other, "\"", where});
     case wrong::pieces_differ_from_the_grid:
-      return op + ": " + have + " pieces on a grid dimension of " + allowed + where;
+      return words({"op ", op, ": ", f.have, " pieces on a grid dimension of ", f.allowed, where});
     case wrong::dimension_assigned_twice:
-      return op + " is assigned twice to the dimension \"" + std::string(f.other.view()) + "\"" + where;
-    case wrong::not_assigned: return op + " is not assigned to any device; call op_assign";
+      return words({"op ", op, " is assigned twice to the dimension \"", other, "\"", where});
+    case wrong::not_assigned: return words({"op ", op, " is not assigned to any device; call op_assign"});
     case wrong::device_out_of_range:
-      return op + " is placed on device " + have + ", there are " + allowed + " devices (0 to " +
-             std::to_string(f.allowed - 1) + ")" + where;
-    case wrong::too_many_cuts: return op + " has more than " + allowed + " cuts or grid dimensions" + where;
+      return words({"op ", op, " is placed on device ", f.have, ", there are ", f.allowed, " devices (0 to ", f.allowed - 1,
+                    ")", where});
+    case wrong::too_many_cuts: return words({"op ", op, " has more than ", f.allowed, " cuts or grid dimensions", where});
     case wrong::cyclic_order:
-      return "the wished order has a cycle: " + std::string(f.op.view()) + " must come both before and after " +
-             std::string(f.other.view()) + where;
-    case wrong::order_names_nothing: return "op_order names a moment that no op has: " + std::string(f.op.view()) + where;
+      return words({"the wished order has a cycle: ", op, " must come both before and after ", other, where});
+    case wrong::order_names_nothing: return words({"op_order names a moment that no op has: ", op, where});
     case wrong::flow_differs:
-      return op + ": input " + have + " arrives in another layout than it is read in";
-    case wrong::bad_arguments: return std::string(f.op.view()) + where;
+      return words({"op ", op, ": input ", f.have, " arrives in another layout than it is read in"});
+    case wrong::bad_arguments: return words({op, where});
   }
   return "";
 }

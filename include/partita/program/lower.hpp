@@ -1,5 +1,6 @@
 // From the completed plan to the program of one rank: its projection of the one order.
 #pragma once
+#include <partita/core/words.hpp>
 #include <partita/plan/complete.hpp>
 #include <partita/program/fuse.hpp>
 #include <partita/program/lower_move.hpp>
@@ -99,8 +100,8 @@ class rank_lowering {
     held const& h = pieces(value)[static_cast<std::size_t>(stored_index(times_of(lay), at))];
     const dtype type = g_.operand_of(c_.values[value].tensor).type;
     if (!h.valid())
-      throw error("lowering: rank " + std::to_string(rank_) + " does not hold what op " +
-                  std::string(g_.name(c_.nodes[of.node].op).view()) + " reads");
+      throw_error({"lowering: rank ", rank_, " does not hold what op ", g_.name(c_.nodes[of.node].op).view(),
+                   " reads"});
     if (is_contiguous(h.piece, wanted)) {
       const std::size_t offset = wanted.elements() == 0 ? 0 : locate(h.piece, wanted).offset * size_of(type);
       return {h.at.buffer, h.at.offset + offset};

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include <partita/core/sort.hpp>
 #include <partita/program/builder.hpp>
 
 namespace partita::detail {
@@ -205,7 +206,7 @@ class move_lowering {
                 std::vector<held> const& sources) {
     graph_data const& g = s_.graph();
     const time_modes stored = times_of(from.lay);
-    std::vector<source_piece> pieces;
+    std::vector<source_piece> found, pieces;
     for (int i = 0, count = stored.size(); i < count; ++i) {
       position p;
       p.times = stored;
@@ -221,10 +222,13 @@ class move_lowering {
         source_piece s{from.lay.where.device_at(d), i, {}, box_of(g, x, from.lay, s_.sizes(), p)};
         for (int k = 0; k < from.lay.count; ++k)
           if (from.lay.parts[k].partial()) s.partial.push_back(index_of_part(from.lay.parts[k], p));
-        pieces.push_back(std::move(s));
+        found.push_back(std::move(s));
       }
     }
-    std::stable_sort(pieces.begin(), pieces.end(), [](auto const& a, auto const& b) { return a.partial < b.partial; });
+    for (int k : sorted_ids(found.size(), [&](int a, int b) {
+           return found[static_cast<std::size_t>(a)].partial < found[static_cast<std::size_t>(b)].partial;
+         }))
+      pieces.push_back(std::move(found[static_cast<std::size_t>(k)]));
     reduction reduce = reduction::sum;
     for (int k = 0; k < from.lay.count; ++k)
       if (from.lay.parts[k].partial()) reduce = from.lay.parts[k].reduce;

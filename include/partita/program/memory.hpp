@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include <partita/core/error.hpp>
+#include <partita/core/words.hpp>
 #include <partita/program/offsets.hpp>
 #include <partita/program/program.hpp>
 
@@ -39,8 +39,7 @@ inline std::span<int const> writes(program const& p, instruction const& i) {
 }
 
 inline std::string words(program const& p, int b) {
-  return "buffer " + std::to_string(b) + " (tensor " + std::to_string(p.buffers[static_cast<std::size_t>(b)].tensor) +
-         ")";
+  return partita::words({"buffer ", b, " (tensor ", p.buffers[static_cast<std::size_t>(b)].tensor, ")"});
 }
 
 inline void find_lives(program& p) {
@@ -55,8 +54,7 @@ inline void find_lives(program& p) {
     for (int b : reads(p, i)) {
       buffer& read = p.buffers[static_cast<std::size_t>(b)];
       if (read.first < 0 && read.bytes > 0)
-        throw error("memory: instruction " + std::to_string(at) + " reads " + words(p, b) +
-                    ", which nothing has written before");
+        throw_error({"memory: instruction ", at, " reads ", words(p, b), ", which nothing has written before"});
       read.last = std::max(read.last, at);
     }
     for (int b : writes(p, i)) {
@@ -67,7 +65,7 @@ inline void find_lives(program& p) {
   }
   for (std::size_t b = 0; b < p.buffers.size(); ++b)
     if (p.buffers[b].to_end && p.buffers[b].first < 0 && p.buffers[b].bytes > 0)
-      throw error("memory: " + words(p, static_cast<int>(b)) + " is read after the program, but nothing writes it");
+      throw_error({"memory: ", words(p, static_cast<int>(b)), " is read after the program, but nothing writes it"});
 }
 
 inline void place_state(program& p) {

@@ -12,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include <partita/core/sort.hpp>
+
 namespace partita::detail::memory {
 
 inline constexpr std::size_t alignment = 64;  // bytes: a cache line, and the widest vector
@@ -114,10 +116,10 @@ inline placed place_online(std::span<life const> lives, int most) {
   }
   auto of = [&](int id) -> life const& { return lives[static_cast<std::size_t>(id)]; };
   ends = begins;
-  std::stable_sort(begins.begin(), begins.end(), [&](int a, int b) {
+  sort_ids(begins, [&](int a, int b) {
     return of(a).first != of(b).first ? of(a).first < of(b).first : of(a).bytes > of(b).bytes;
   });
-  std::stable_sort(ends.begin(), ends.end(), [&](int a, int b) { return of(a).last < of(b).last; });
+  sort_ids(ends, [&](int a, int b) { return of(a).last < of(b).last; });
   std::set<std::pair<std::size_t, std::size_t>> by_size;  // (bytes, begin)
   std::map<std::size_t, std::size_t> free;                // begin -> end
   std::size_t top = base;
@@ -191,7 +193,7 @@ inline placed place(std::span<life const> lives, std::size_t work = 100'000'000)
   std::vector<int> order(count);
   auto sort_by = [&](auto key) {  // decreasing; equal ones by age, then by size
     std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
+    sort_ids(order, [&](int a, int b) {
       if (key(a) != key(b)) return key(a) > key(b);
       return duration(a) != duration(b) ? duration(a) > duration(b) : of(a).bytes > of(b).bytes;
     });
@@ -225,7 +227,7 @@ inline placed place(std::span<life const> lives, std::size_t work = 100'000'000)
         moved = true;
       }
     if (!moved) break;
-    std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
+    sort_ids(order, [&](int a, int b) {
       return priority[static_cast<std::size_t>(a)] > priority[static_cast<std::size_t>(b)];
     });
   }

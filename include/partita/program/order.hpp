@@ -6,12 +6,14 @@
 #include <queue>
 #include <vector>
 
+#include <partita/core/sort.hpp>
 #include <partita/plan/instances.hpp>
 
 namespace partita {
 
 struct instance {
   int node = 0, index = 0;
+  std::int64_t begin = 0, end = 0;  // in ticks, as the order was made
 };
 
 namespace detail {
@@ -38,7 +40,7 @@ inline device_classes classify(completed const& c) {
       std::vector<int> devices;
       add_devices(from, devices);
       add_devices(to, devices);
-      std::sort(devices.begin(), devices.end());
+      sort_ids(devices, [](int a, int b) { return a < b; });
       devices.erase(std::unique(devices.begin(), devices.end()), devices.end());
       seen.emplace_back(from, to);
       const auto known = std::find(sets.begin(), sets.end(), devices);
@@ -50,9 +52,12 @@ inline device_classes classify(completed const& c) {
   std::vector<std::vector<int>> signature(static_cast<std::size_t>(c.devices));
   for (std::size_t s = 0; s < sets.size(); ++s)
     for (int d : sets[s]) signature[static_cast<std::size_t>(d)].push_back(static_cast<int>(s));
-  std::vector<std::vector<int>> distinct = signature;
-  std::sort(distinct.begin(), distinct.end());
-  distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
+  std::vector<std::vector<int>> distinct;
+  for (int d : sorted_ids(signature.size(), [&](int a, int b) {
+         return signature[static_cast<std::size_t>(a)] < signature[static_cast<std::size_t>(b)];
+       }))
+    if (distinct.empty() || distinct.back() != signature[static_cast<std::size_t>(d)])
+      distinct.push_back(signature[static_cast<std::size_t>(d)]);
   device_classes r;
   r.count = static_cast<int>(distinct.size());
   std::vector<std::vector<int>> classes_of_set(sets.size());
@@ -74,13 +79,10 @@ inline std::vector<instance> order_instances(graph_data const& g, completed cons
     std::int64_t ready;
     int index, kind, vertex;
   };
-  struct by_ready {
+  struct after {  // one type for both queues: a heap is compiled once
+    bool by_rank;
     bool operator()(candidate const& a, candidate const& b) const {
-      return a.ready != b.ready ? a.ready > b.ready : a.vertex > b.vertex;
-    }
-  };
-  struct by_rank {
-    bool operator()(candidate const& a, candidate const& b) const {
+      if (!by_rank) return a.ready != b.ready ? a.ready > b.ready : a.vertex > b.vertex;
       if (a.index != b.index) return a.index > b.index;
       if (a.kind != b.kind) return a.kind > b.kind;
       return a.vertex > b.vertex;
@@ -90,8 +92,7 @@ inline std::vector<instance> order_instances(graph_data const& g, completed cons
   struct queue {
     std::vector<int> classes;
     int lane;
-    std::priority_queue<candidate, std::vector<candidate>, by_ready> pending;
-    std::priority_queue<candidate, std::vector<candidate>, by_rank> available;
+    std::priority_queue<candidate, std::vector<candidate>, after> pending{after{false}}, available{after{true}};
   };
   std::vector<queue> queues;
   std::vector<int> queue_of(static_cast<std::size_t>(c.nodes.size)), node_of(static_cast<std::size_t>(ig.vertices), -1);
@@ -101,7 +102,7 @@ inline std::vector<instance> order_instances(graph_data const& g, completed cons
     const int lane = c.nodes[id].kind == node_kind::move ? 1 : 0;
     std::size_t q = 0;
     while (q < queues.size() && !(queues[q].lane == lane && queues[q].classes == classes.of_node[i])) ++q;
-    if (q == queues.size()) queues.push_back({classes.of_node[i], lane, {}, {}});
+    if (q == queues.size()) queues.push_back({classes.of_node[i], lane});
     queue_of[i] = static_cast<int>(q);
     const bool source = c.nodes[id].kind == node_kind::compute && g.ops[c.nodes[id].op].info->source != source_kind::none;
     ticks[i] = source ? 0 : std::max<std::int64_t>(1, duration(c.nodes[id]));
@@ -179,7 +180,7 @@ inline std::vector<instance> order_instances(graph_data const& g, completed cons
     const std::int64_t end = best_start + ticks[static_cast<std::size_t>(id)];
     if (ticks[static_cast<std::size_t>(id)] > 0)
       for (int k : x.classes) free[static_cast<std::size_t>(2 * k + x.lane)] = end;
-    order.push_back({id, chosen.vertex - ig.first[id]});
+    order.push_back({id, chosen.vertex - ig.first[id], best_start, end});
     --left;
     complete_vertex(chosen.vertex, end);
     drain();

@@ -3,6 +3,7 @@
 #include <string>
 #include <string_view>
 
+#include <partita/core/words.hpp>
 #include <partita/model/graph_entries.hpp>
 #include <partita/program/program.hpp>
 
@@ -46,24 +47,22 @@ inline int tensor_of(program const& p, instruction const& i) {
 }
 
 // "op block.0.fc1 (linear, backward)", "all_reduce of block.0.fc1 (linear, backward)".
-inline std::string words_of(program const& p, graph_data const& graph, instruction const& i) {
-  std::string words{name_of(i.kind)};
+[[gnu::cold]] inline std::string words_of(program const& p, graph_data const& graph, instruction const& i) {
+  const std::string_view kind = name_of(i.kind);
   int op = -1;
+  std::string_view of = "";
   if (i.kind == instruction_kind::compute) op = p.computes[static_cast<std::size_t>(i.payload)].op;
   else {
     const int tensor = tensor_of(p, i);
-    if (tensor < 0) return words;
-    words += " of";
-    if (tensor >= graph.tensors.size) return words + " tensor " + std::to_string(tensor);
+    if (tensor < 0) return std::string(kind);
+    of = " of";
+    if (tensor >= graph.tensors.size) return words({kind, " of tensor ", tensor});
     op = graph.tensors[tensor].op;
   }
-  if (op < 0 || op >= graph.ops.size) return words + ' ' + std::to_string(op);
+  if (op < 0 || op >= graph.ops.size) return words({kind, of, " ", op});
   op_entry const& e = graph.ops[op];
-  words += ' ';
-  words += graph.name(op).view();
-  words += " (";
-  if (e.info != nullptr) words += std::string(e.info->kind) + ", ";
-  return words + std::string(name_of(e.when)) + ')';
+  const std::string_view what = e.info != nullptr ? e.info->kind : "";
+  return words({kind, of, " ", graph.name(op).view(), " (", what, what.empty() ? "" : ", ", name_of(e.when), ")"});
 }
 
 }  // namespace partita

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include <partita/core/words.hpp>
 #include <partita/grad/training.hpp>
 #include <partita/model/extents.hpp>
 #include <partita/model/initial.hpp>
@@ -50,8 +51,8 @@ class engine {
     check_extents(g);
     if (const finding f = verify_plan(g, plan_, completed_, false)) throw error(describe(f));
     if (completed_.devices > wanted.devices)
-      throw error("the plan is for " + std::to_string(completed_.devices) + " devices, there are " +
-                  std::to_string(wanted.devices) + ": give pt::cpu{.devices = " + std::to_string(completed_.devices) + "}");
+      throw_error({"the plan is for ", completed_.devices, " devices, there are ", wanted.devices,
+                   ": give pt::cpu{.devices = ", completed_.devices, "}"});
     names_ = unique_names(g);
     keys_ = random_keys(g, names_);
     devices_used_ = completed_.devices;
@@ -86,10 +87,10 @@ class engine {
     if (!std::isfinite(loss) || !std::isfinite(norm)) {
       give(training_set, inputs);  // the step has used their place for other things
       const std::string where = devices_->first_non_finite(training_set, context);
-      throw error("step " + std::to_string(steps_) + ": the " + (std::isfinite(loss) ? "gradient norm" : "loss") + " is " +
-                  std::to_string(std::isfinite(loss) ? norm : loss) +
-                  (where.empty() ? std::string() : "; the first number that is not finite came from " + where) +
-                  "; nothing was updated. Lower the learning rate, clip gradients, or check the data");
+      throw_error({"step ", steps_, ": the ", std::isfinite(loss) ? "gradient norm" : "loss", " is ",
+                   std::isfinite(loss) ? norm : loss,
+                   where.empty() ? "" : "; the first number that is not finite came from ", where,
+                   "; nothing was updated. Lower the learning rate, clip gradients, or check the data"});
     }
     ++steps_;
     return loss;
@@ -111,8 +112,9 @@ class engine {
   host_tensor state(std::string_view name) const { return stored(name, source_kind::state); }
   host_tensor gradient(std::string_view name) const {
     const int t = find(name, source_kind::parameter);
-    if (!options_.keep_gradients) throw error("gradients are not kept: make the trainer with keep_gradients = true");
-    if (last_set_ != training_set) throw error("gradient " + std::string(name) + ": an evaluation came after the last step and has used its memory");
+    if (!options_.keep_gradients) throw_error({"gradients are not kept: make the trainer with keep_gradients = true"});
+    if (last_set_ != training_set)
+      throw_error({"gradient ", name, ": an evaluation came after the last step and has used its memory"});
     return gather(training_set, &program::gradients, t, name);
   }
   // The output of that name as of the last step or evaluation.
@@ -120,7 +122,8 @@ class engine {
     for (int op = 0; op < graph_.ops.size; ++op)
       if (graph_.ops[op].info->is_output && graph_.name(op).view() == name)
         return gather(last_set_, &program::outputs, graph_.ops[op].first_output, name);
-    throw error("the model has no output " + std::string(name) + " (there are: " + list([](op_info const& f) { return f.is_output; }) + ")");
+    throw_error({"the model has no output ", name, " (there are: ",
+                 list([](op_info const& f) { return f.is_output; }), ")"});
   }
   std::vector<std::string> output_names() const {  // of the last step or evaluation, which has no gradient norm
     std::vector<std::string> all;
@@ -193,37 +196,38 @@ class engine {
   template <class Keep> std::string list(Keep keep) const {
     std::string all;
     for (int op = 0; op < graph_.ops.size; ++op)
-      if (keep(*graph_.ops[op].info)) all += (all.empty() ? "" : ", ") + std::string(graph_.name(op).view());
+      if (keep(*graph_.ops[op].info)) all += words({all.empty() ? "" : ", ", graph_.name(op).view()});
     return all;
   }
   int find(std::string_view name, source_kind kind) const {
     for (int op = 0; op < graph_.ops.size; ++op)
       if (graph_.ops[op].info->source == kind && graph_.name(op).view() == name) return graph_.ops[op].first_output;
-    throw error("the model has no " + std::string(kind == source_kind::input ? "input" : kind == source_kind::state ? "state" : "parameter") +
-                " named " + std::string(name) + " (there are: " + list([&](op_info const& f) { return f.source == kind; }) + ")");
+    throw_error({"the model has no ",
+                 kind == source_kind::input ? "input" : kind == source_kind::state ? "state" : "parameter", " named ",
+                 name, " (there are: ", list([&](op_info const& f) { return f.source == kind; }), ")"});
   }
   void check_feed(std::string_view name, operand const& x, feed const& f) const {
     const std::size_t want = elements(x);
     if (f.count != want) {
       std::string shape;
       for (int a = 0; a < x.rank; ++a)
-        shape += (a ? " x " : "") + std::string(x.axes[a]->name) + " " + std::to_string(graph_.extent(x.axes[a]));
-      throw error(std::string(name) + " holds " + std::to_string(want) + " elements (" + shape + "), was given " + std::to_string(f.count));
+        shape += words({a ? " x " : "", x.axes[a]->name, " ", graph_.extent(x.axes[a])});
+      throw_error({name, " holds ", want, " elements (", shape, "), was given ", f.count});
     }
     if (f.type != x.type)
-      throw error(std::string(name) + " is of type " + std::string(name_of(x.type)) + ", was given " + std::string(name_of(f.type)));
+      throw_error({name, " is of type ", name_of(x.type), ", was given ", name_of(f.type)});
   }
   void give(which set, std::span<feed const> inputs) {
     std::map<int, feed const*> by_tensor;
     for (feed const& f : inputs) {
       const int t = find(f.name, source_kind::input);
-      check_feed("input " + std::string(f.name), graph_.operand_of(t), f);
-      if (!by_tensor.emplace(t, &f).second) throw error("input " + std::string(f.name) + " was given twice");
+      check_feed(words({"input ", f.name}), graph_.operand_of(t), f);
+      if (!by_tensor.emplace(t, &f).second) throw_error({"input ", f.name, " was given twice"});
     }
     for (int r = 0; r < devices_used_; ++r)
       for (outside const& o : devices_->what(set, r).inputs)
         if (!by_tensor.count(o.tensor))
-          throw error("input " + std::string(graph_.name(graph_.tensors[o.tensor].op).view()) + " was not given");
+          throw_error({"input ", graph_.name(graph_.tensors[o.tensor].op).view(), " was not given"});
     devices_->on_each([&](int r) {
       for (outside const& o : devices_->what(set, r).inputs)
         on_cpu::copy_in(o, graph_.operand_of(o.tensor).type, by_tensor.at(o.tensor)->data, devices_->address(r, set, o.at));
@@ -267,7 +271,8 @@ class engine {
           on_cpu::copy_out(o, x.type, devices_->address(r, set, o.at), h.bytes.data());
           found += n;
         }
-    if (found < h.size()) throw error("no device holds all of " + std::string(name) + (set == forward_set ? " after an evaluation" : ""));
+    if (found < h.size())
+      throw_error({"no device holds all of ", name, set == forward_set ? " after an evaluation" : ""});
     return h;
   }
   void initialise() {

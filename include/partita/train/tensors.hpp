@@ -8,7 +8,7 @@
 #include <vector>
 
 #include <partita/core/dtype.hpp>
-#include <partita/core/error.hpp>
+#include <partita/core/words.hpp>
 
 namespace partita {
 
@@ -39,7 +39,7 @@ struct host_tensor {
       case f32: return reinterpret_cast<float const*>(bytes.data())[i];
       case f64: return reinterpret_cast<double const*>(bytes.data())[i];
       case i32: return reinterpret_cast<std::int32_t const*>(bytes.data())[i];
-      default: throw error("tensor " + name + " is of type " + std::string(name_of(type)) + ", which is not read by element");
+      default: throw_error({"tensor ", name, " is of type ", name_of(type), ", which is not read by element"});
     }
   }
   template <class T> T const* as() const { return reinterpret_cast<T const*>(bytes.data()); }

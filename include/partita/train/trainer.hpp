@@ -20,19 +20,21 @@ template <class Model> class trainer {
   template <class... Settings>
   trainer(partita::plan<Model> const& plan, cpu devices, Settings const&... settings)
       : graph_(std::make_unique<graph_type>()) {
-    trainer_options options;
     for (binding const& b : plan.traced().bindings) graph_->bindings.push(b);
-    (take(settings, options), ...);
-    trace(*graph_, plan.model());
-    if (const finding f = check_model(*graph_)) throw error(describe(f));
-    engine_ = std::make_unique<detail::engine>(*graph_, std::span(graph_->launchers.at, static_cast<std::size_t>(graph_->launchers.size)),
-                                               graph_->losses, plan.for_graph(*graph_), devices, options);
+    const trainer_options options = follow(plan.model(), settings...);
+    start(plan.for_graph(*graph_), devices, options);
   }
-  // A plan that is a type, for a model that is a value: `trainer{model, policy, pt::cpu{}, ...}`.
+  // A plan that is a type, for a model that is a value: `trainer{model, policy, pt::cpu{}, ...}`. The model is traced
+  // once, with the kernels; a `pt::plan<Model>` would be a second trace, and its templates a second time to compile.
   template <class Policy, class... Settings>
   requires(requires(Policy const& p, plan_base& made) { p(made); })
   trainer(training_type const& model, Policy const& policy, cpu devices, Settings const&... settings)
-      : trainer(planned(model, policy, settings...), devices, settings...) {}
+      : graph_(std::make_unique<graph_type>()) {
+    const trainer_options options = follow(model, settings...);
+    plan_base made(*graph_);
+    policy(made);
+    start(std::move(made), devices, options);
+  }
   template <class Policy, class... Settings>
   trainer(static_plan<Model, Policy>, cpu devices, Settings const&... settings)
       : trainer(training_type{}, Policy{}, devices, settings...) {}
@@ -71,21 +73,19 @@ template <class Model> class trainer {
   detail::engine const& engine() const { return *engine_; }
 
  private:
-  void take(binding const& b, trainer_options&) {
-    graph_->bindings.push(b);
+  template <class... Settings> trainer_options follow(training_type const& model, Settings const&... settings) {
+    trainer_options options;
+    (take(settings, options), ...);
+    trace(*graph_, model);
+    return options;
   }
+  void start(plan_base made, cpu devices, trainer_options const& options) {
+    if (const finding f = check_model(*graph_)) throw error(describe(f));
+    engine_ = std::make_unique<detail::engine>(*graph_, std::span(graph_->launchers.at, static_cast<std::size_t>(graph_->launchers.size)),
+                                               graph_->losses, std::move(made), devices, options);
+  }
+  void take(binding const& b, trainer_options&) { graph_->bindings.push(b); }
   void take(trainer_options const& o, trainer_options& options) { options = o; }
-  template <class... Settings>
-  static partita::plan<Model> planned(training_type const& model, auto const& policy, Settings const&... settings) {
-    std::vector<binding> extents;
-    auto keep = [&](auto const& s) {
-      if constexpr (std::is_same_v<std::remove_cvref_t<decltype(s)>, binding>) extents.push_back(s);
-    };
-    (keep(settings), ...);
-    partita::plan<Model> p(model, extents);
-    policy(p);
-    return p;
-  }
   std::unique_ptr<graph_type> graph_;
   std::unique_ptr<detail::engine> engine_;
 };

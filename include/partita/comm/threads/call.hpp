@@ -12,10 +12,12 @@
 #include <cstring>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include <partita/comm/communicator.hpp>
 #include <partita/comm/threads/reduce.hpp>
 #include <partita/comm/threads/wait.hpp>
+#include <partita/core/words.hpp>
 
 namespace partita::detail::comm {
 
@@ -95,16 +97,13 @@ inline void run_block(std::span<const member> members, std::size_t index, std::s
     return static_cast<byte*>(base) + element * width;
   };
   switch (own.kind) {
-    case communication::all_reduce: {
-      auto buffer = [&](std::size_t m) { return members[m].made.to; };
-      reduce_range(own.type, own.how, members.size(), buffer, members.size(), buffer, part.begin, part.end);
-      break;
-    }
-    case communication::reduce_scatter: {
-      const std::size_t offset = sum(own.counts.first(index));
+    case communication::all_reduce:
+    case communication::reduce_scatter: {  // together, because every reduction is compiled for each type and way
+      bool const scatters = own.kind == communication::reduce_scatter;
+      const std::size_t offset = scatters ? sum(own.counts.first(index)) : 0;
       auto source = [&](std::size_t m) -> void const* { return at(members[m].made.from, offset); };
-      auto target = [&](std::size_t) { return own.to; };
-      reduce_range(own.type, own.how, members.size(), source, 1, target, part.begin, part.end);
+      auto target = [&](std::size_t m) { return scatters ? own.to : members[m].made.to; };
+      reduce_range(own.type, own.how, members.size(), source, scatters ? 1 : members.size(), target, part.begin, part.end);
       break;
     }
     case communication::all_gather: {
@@ -134,25 +133,23 @@ inline void run_block(std::span<const member> members, std::size_t index, std::s
 
 inline std::string words(std::span<const std::size_t> counts) {
   std::string text = "{";
-  for (std::size_t m = 0; m < counts.size(); ++m) text += (m == 0 ? "" : ", ") + std::to_string(counts[m]);
+  for (std::size_t m = 0; m < counts.size(); ++m) text += partita::words({m == 0 ? "" : ", ", counts[m]});
   return text + "}";
 }
 
 inline std::string words(call const& made) {
-  std::string text{name_of(made.kind)};
-  const std::string type{name_of(made.type)};
+  const std::string_view kind = name_of(made.kind), type = name_of(made.type), how = name_of(made.how);
   switch (made.kind) {
-    case communication::all_reduce: text += " of " + std::to_string(made.count) + ' ' + type; break;
+    case communication::all_reduce: return partita::words({kind, " of ", made.count, ' ', type, " by ", how});
     case communication::broadcast:
-      return text + " of " + std::to_string(made.count) + ' ' + type + " from member " + std::to_string(made.root);
-    case communication::all_gather:
-    case communication::reduce_scatter: text += " of pieces " + words(made.counts) + ' ' + type; break;
+      return partita::words({kind, " of ", made.count, ' ', type, " from member ", made.root});
+    case communication::all_gather: return partita::words({kind, " of pieces ", words(made.counts), ' ', type});
+    case communication::reduce_scatter:
+      return partita::words({kind, " of pieces ", words(made.counts), ' ', type, " by ", how});
     case communication::all_to_all:
-      return text + " of " + type + " that sends " + words(made.counts) + " and receives " + words(made.receives);
-    default: return text;
+      return partita::words({kind, " of ", type, " that sends ", words(made.counts), " and receives ", words(made.receives)});
+    default: return std::string(kind);
   }
-  if (made.kind == communication::all_gather) return text;
-  return text + " by " + std::string(name_of(made.how));
 }
 
 inline bool same_counts(std::span<const std::size_t> a, std::span<const std::size_t> b) {
@@ -170,32 +167,31 @@ inline bool agree(call const& a, call const& b) {
 // What is wrong with the calls of the members, whose ranks are `ranks`; empty when nothing is.
 inline std::string fault_of(std::span<const member> members, std::span<int const> ranks) {
   call const& first = members[0].made;
-  auto rank = [&](std::size_t m) { return "rank " + std::to_string(ranks[m]); };
   for (std::size_t m = 1; m < members.size(); ++m)
     if (!agree(first, members[m].made))
-      return rank(0) + " calls " + words(first) + ", but " + rank(m) + " calls " + words(members[m].made) +
-             "; every member must make the same calls in the same order";
+      return partita::words({"rank ", ranks[0], " calls ", words(first), ", but rank ", ranks[m], " calls ",
+                             words(members[m].made), "; every member must make the same calls in the same order"});
   bool const pieces = first.kind == communication::all_gather || first.kind == communication::reduce_scatter ||
                       first.kind == communication::all_to_all;
   for (std::size_t m = 0; pieces && m < members.size(); ++m) {
     call const& made = members[m].made;
     if (made.counts.size() != members.size() ||
         (made.kind == communication::all_to_all && made.receives.size() != members.size()))
-      return rank(m) + " calls " + words(made) + ", but the group has " + std::to_string(members.size()) + " members";
+      return partita::words({"rank ", ranks[m], " calls ", words(made), ", but the group has ", members.size(), " members"});
   }
   if (first.kind == communication::all_to_all)
     for (std::size_t a = 0; a < members.size(); ++a)
       for (std::size_t b = 0; b < members.size(); ++b)
         if (members[a].made.counts[b] != members[b].made.receives[a])
-          return "in all_to_all of " + std::string(name_of(first.type)) + ' ' + rank(a) + " sends " +
-                 std::to_string(members[a].made.counts[b]) + " elements to " + rank(b) + ", which receives " +
-                 std::to_string(members[b].made.receives[a]);
+          return partita::words({"in all_to_all of ", name_of(first.type), " rank ", ranks[a], " sends ",
+                                 members[a].made.counts[b], " elements to rank ", ranks[b], ", which receives ",
+                                 members[b].made.receives[a]});
   if (first.kind == communication::broadcast &&
       (first.root < 0 || static_cast<std::size_t>(first.root) >= members.size()))
-    return words(first) + ", but the group has " + std::to_string(members.size()) + " members";
+    return partita::words({words(first), ", but the group has ", members.size(), " members"});
   if ((first.kind == communication::all_reduce || first.kind == communication::reduce_scatter) &&
       !reducible(first.type))
-    return words(first) + ": threads reduce f32, f64 and i32; cast before reducing";
+    return partita::words({words(first), ": threads reduce f32, f64 and i32; cast before reducing"});
   return {};
 }
 

@@ -180,12 +180,10 @@ private:
 
   static std::string fault_of(int me, parcel const& mine) {
     bool const sends = mine.direction == side::send;
-    const std::string source = std::to_string(sends ? me : mine.what.peer);
-    const std::string destination = std::to_string(sends ? mine.what.peer : me);
-    return "exchange from rank " + source + " to rank " + destination + " with tag " + std::to_string(mine.what.tag) +
-           ": rank " + source + " sends " + std::to_string(sends ? mine.what.bytes : mine.other_bytes) +
-           " bytes, but rank " + destination + " receives " +
-           std::to_string(sends ? mine.other_bytes : mine.what.bytes) + " bytes";
+    const int source = sends ? me : mine.what.peer, destination = sends ? mine.what.peer : me;
+    return partita::words({"exchange from rank ", source, " to rank ", destination, " with tag ", mine.what.tag, ": rank ",
+                           source, " sends ", sends ? mine.what.bytes : mine.other_bytes, " bytes, but rank ", destination,
+                           " receives ", sends ? mine.other_bytes : mine.what.bytes, " bytes"});
   }
 
   mailbox box_;

@@ -98,7 +98,7 @@ private:
   // exception would leave the others waiting; only memory for the words of a mistake can run out.
   bool begin(std::uint64_t turn) noexcept {
     if (std::string fault = fault_of(members(), ranks_); !fault.empty()) {
-      fault_ = "group " + std::to_string(index_) + " of ranks " + names() + ": " + fault;
+      fault_ = partita::words({"group ", index_, " of ranks ", names(), ": ", fault});
       failed_turn_ = turn;
       return false;
     }
@@ -141,7 +141,7 @@ private:
 
   std::string names() const {
     std::string text = "{";
-    for (std::size_t m = 0; m < ranks_.size(); ++m) text += (m == 0 ? "" : ", ") + std::to_string(ranks_[m]);
+    for (std::size_t m = 0; m < ranks_.size(); ++m) text += partita::words({m == 0 ? "" : ", ", ranks_[m]});
     return text + "}";
   }
 

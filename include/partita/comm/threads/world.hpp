@@ -22,6 +22,7 @@
 #include <utility>
 #include <vector>
 
+#include <partita/core/words.hpp>
 #include <partita/comm/communicator.hpp>
 #include <partita/comm/threads/exchange.hpp>
 #include <partita/comm/threads/rendezvous.hpp>
@@ -40,7 +41,7 @@ public:
   // `groups[g]` lists the ranks of group g, ascending. Throws error where it does not.
   thread_world(int ranks, std::vector<std::vector<int>> const& groups, thread_world_options options = {})
       : size_(ranks) {
-    if (ranks < 1) throw error("a world has at least one rank, not " + std::to_string(ranks));
+    if (ranks < 1) throw_error({"a world has at least one rank, not ", ranks});
     auto const count = static_cast<std::size_t>(ranks);
     for (std::size_t group = 0; group < groups.size(); ++group) {
       check(group, groups[group]);
@@ -61,7 +62,7 @@ public:
   std::size_t groups() const { return groups_.size(); }
   std::span<int const> members(std::size_t group) const {
     if (group >= groups_.size())
-      throw error("group " + std::to_string(group) + " does not exist; there are " + std::to_string(groups_.size()));
+      throw_error({"group ", group, " does not exist; there are ", groups_.size()});
     return groups_[group].ranks();
   }
 
@@ -92,20 +93,19 @@ private:
   };
 
   void check(std::size_t group, std::span<int const> ranks) const {
-    const std::string name = "group " + std::to_string(group);
-    if (ranks.empty()) throw error(name + " has no ranks");
+    const std::string name = words({"group ", group});
+    if (ranks.empty()) throw_error({name, " has no ranks"});
     for (std::size_t m = 0; m < ranks.size(); ++m) {
       if (ranks[m] < 0 || ranks[m] >= size_)
-        throw error(name + " names rank " + std::to_string(ranks[m]) + "; there are " + std::to_string(size_));
+        throw_error({name, " names rank ", ranks[m], "; there are ", size_});
       if (m > 0 && ranks[m] <= ranks[m - 1])
-        throw error(name + " lists rank " + std::to_string(ranks[m]) + " after rank " + std::to_string(ranks[m - 1]) +
-                    "; ranks of a group ascend");
+        throw_error({name, " lists rank ", ranks[m], " after rank ", ranks[m - 1], "; ranks of a group ascend"});
     }
   }
 
   std::size_t index_of(int rank) const {
     if (rank < 0 || rank >= size_)
-      throw error("rank " + std::to_string(rank) + " does not exist; there are " + std::to_string(size_));
+      throw_error({"rank ", rank, " does not exist; there are ", size_});
     return static_cast<std::size_t>(rank);
   }
 
@@ -224,15 +224,15 @@ private:
     std::size_t index, members;
   };
 
-  std::string failed() const { return "rank " + std::to_string(rank_) + " failed first"; }
+  std::string failed() const { return words({"rank ", rank_, " failed first"}); }
 
   place meet(std::size_t group, detail::comm::call const& made) {
     if (world_->is_aborted()) world_->throw_aborted();
     const std::span<int const> ranks = world_->members(group);
     auto const found = std::lower_bound(ranks.begin(), ranks.end(), rank_);
     if (found == ranks.end() || *found != rank_)
-      throw error("rank " + std::to_string(rank_) + " calls " + detail::comm::words(made) + " of group " +
-                  std::to_string(group) + ", of which it is no member");
+      throw_error({"rank ", rank_, " calls ", detail::comm::words(made), " of group ", group,
+                   ", of which it is no member"});
     auto const index = static_cast<std::size_t>(found - ranks.begin());
     if (world_->groups_[group].meet(index, made, state_->patience, world_->aborted_) ==
         detail::comm::rendezvous::outcome::aborted)

@@ -7,7 +7,7 @@
 #include <string>
 #include <type_traits>
 
-#include <partita/core/error.hpp>
+#include <partita/core/words.hpp>
 #include <partita/device/cpu/workers.hpp>
 
 namespace partita::on_cpu {
@@ -28,7 +28,7 @@ inline void prepare_blas() {
 
 inline int blas_int(std::size_t value, char const* what) {
   if (value > static_cast<std::size_t>(std::numeric_limits<int>::max()))
-    throw error("gemm: " + std::string(what) + " = " + std::to_string(value) + " is more than BLAS takes");
+    throw_error({"gemm: ", what, " = ", value, " is more than BLAS takes"});
   return static_cast<int>(value);
 }
 

@@ -9,7 +9,7 @@
 #include <tuple>
 #include <type_traits>
 
-#include <partita/core/error.hpp>
+#include <partita/core/words.hpp>
 #include <partita/core/hash.hpp>
 #include <partita/core/math.hpp>
 #include <partita/core/mistake.hpp>
@@ -235,8 +235,8 @@ std::size_t workspace(op_info const& info, std::size_t const* extents, std::size
 namespace detail {
 template <class Op, dtype... In> void run(launch_arguments const& a) {
   if constexpr (typed_op<Op, In...>::half() >= 0)
-    throw error(std::string(Op::name) + " in " + std::string(name_of(typed_op<Op, In...>::half_type())) +
-                ": the CPU computes in f32 and f64 only; trace pt::in_precision<model, pt::f32>, or run on a GPU");
+    throw_error({Op::name, " in ", name_of(typed_op<Op, In...>::half_type()),
+                 ": the CPU computes in f32 and f64 only; trace pt::in_precision<model, pt::f32>, or run on a GPU"});
   else {
     call<Op, In...> c(a);
     Op::kernel(c);

@@ -7,7 +7,7 @@
 #include <string>
 #include <type_traits>
 
-#include <partita/core/error.hpp>
+#include <partita/core/words.hpp>
 #include <partita/device/cpu/team.hpp>
 #include <partita/device/cpu/workers.hpp>
 #include <partita/program/program.hpp>
@@ -25,7 +25,7 @@ template <class F> void with_element(dtype type, char const* what, F f) {
     case dtype::f32: return f(std::type_identity<float>{});
     case dtype::f64: return f(std::type_identity<double>{});
     case dtype::i32: return f(std::type_identity<std::int32_t>{});
-    default: throw error(std::string(what) + " in " + std::string(name_of(type)) + ": the CPU computes in f32 and f64");
+    default: throw_error({what, " in ", name_of(type), ": the CPU computes in f32 and f64"});
   }
 }
 
@@ -94,31 +94,34 @@ struct loops {
   }
 };
 
-// f(source, target, length) for the runs of a box, shared out among the team. A run that is the whole box is cut.
-template <class F> void each_run(loops const& l, workers* team, F f) {
+// f(source, target, length) for the runs of a box, shared out among the team. A run that is the whole box is cut. One
+// loop nest for all, and a call of f for each run: it is compiled for every type and way of combining.
+using run_of_elements = void (*)(void const* what, std::size_t from, std::size_t to, std::size_t count);
+[[gnu::noinline]] inline void each_run(loops const& l, workers* team, void const* what, run_of_elements f) {
   if (l.empty) return;
   const std::size_t length = l.length();
-  if (team == nullptr || team->size() == 1 || l.rows * length < 2 * copy_grain)
-    return l.each_row(0, l.rows, [&](std::size_t from, std::size_t to) { f(from, to, length); });
-  if (l.rows == 1) {
-    const std::size_t from = l.from[l.rank - 1], to = l.to[l.rank - 1];
-    team->parallel(length, copy_grain, [&](std::size_t begin, std::size_t end) {
-      f(begin * from, begin * to, end - begin);
-    });
-  } else {
-    team->parallel(l.rows, copy_grain / length + 1, [&](std::size_t begin, std::size_t end) {
-      l.each_row(begin, end, [&](std::size_t from, std::size_t to) { f(from, to, length); });
-    });
-  }
+  auto rows = [&](std::size_t begin, std::size_t end) {
+    l.each_row(begin, end, [&](std::size_t from, std::size_t to) { f(what, from, to, length); });
+  };
+  if (team == nullptr || team->size() == 1 || l.rows * length < 2 * copy_grain) return rows(0, l.rows);
+  if (l.rows > 1) return team->parallel(l.rows, copy_grain / length + 1, rows);
+  const std::size_t from = l.from[l.rank - 1], to = l.to[l.rank - 1];
+  team->parallel(length, copy_grain, [&](std::size_t begin, std::size_t end) { f(what, begin * from, begin * to, end - begin); });
+}
+template <class F> void each_run(loops const& l, workers* team, F const& f) {
+  each_run(l, team, &f, [](void const* what, std::size_t from, std::size_t to, std::size_t count) {
+    (*static_cast<F const*>(what))(from, to, count);
+  });
 }
 
+inline void copy_runs(loops const& l, void const* source, void* target, std::size_t width, workers* team) {
+  each_run(l, team, [=](std::size_t f, std::size_t t, std::size_t n) {
+    std::memcpy(static_cast<std::byte*>(target) + t * width, static_cast<std::byte const*>(source) + f * width, n * width);
+  });
+}
 template <class Word> void copy_words(loops const& l, void const* source, void* target, workers* team) {
   Word const* const from = static_cast<Word const*>(source);
   Word* const to = static_cast<Word*>(target);
-  if (l.contiguous())
-    return each_run(l, team, [=](std::size_t f, std::size_t t, std::size_t n) {
-      std::memcpy(to + t, from + f, n * sizeof(Word));
-    });
   const std::size_t from_step = l.from[l.rank - 1], to_step = l.to[l.rank - 1];
   each_run(l, team, [=](std::size_t f, std::size_t t, std::size_t n) {
     for (std::size_t i = 0; i < n; ++i) to[t + i * to_step] = from[f + i * from_step];
@@ -153,6 +156,7 @@ inline void copy_box(box_copy const& b, dtype type, void const* from, void* to, 
       if (b.reduce == reduction::sum) detail::combine_elements(l, source, target, team, detail::sum_into{});
       else detail::combine_elements(l, source, target, team, detail::max_into{});
     });
+  if (l.contiguous()) return detail::copy_runs(l, from, to, size_of(type), team);
   switch (size_of(type)) {
     case 8: return detail::copy_words<std::uint64_t>(l, from, to, team);
     case 2: return detail::copy_words<std::uint16_t>(l, from, to, team);

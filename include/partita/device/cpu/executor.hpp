@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include <partita/core/error.hpp>
+#include <partita/core/words.hpp>
 #include <partita/device/cpu/instructions.hpp>
 #include <partita/device/cpu/signal.hpp>
 #include <partita/program/program.hpp>
@@ -57,15 +57,14 @@ template <class Communicator> class device_executor {
     for (std::size_t at = 0; at < what.instructions.size(); ++at) {
       instruction const& i = what.instructions[at];
       if (is_communication(i.kind) && i.where != lane::communication)
-        throw error(runner_.place(i) + ": communicates in the compute lane; one thread calls for a rank at a time");
+        throw_error({runner_.place(i), ": communicates in the compute lane; one thread calls for a rank at a time"});
       lanes_[number_of(i.where)].push_back({static_cast<std::uint32_t>(at), false});
     }
     for (instruction const& i : what.instructions) {
       if (i.wait <= 0) continue;
       auto& other = lanes_[1 - number_of(i.where)];
       if (static_cast<std::size_t>(i.wait) > other.size())
-        throw error(runner_.place(i) + ": waits for " + std::to_string(i.wait) + " instructions of a lane that has " +
-                    std::to_string(other.size()));
+        throw_error({runner_.place(i), ": waits for ", i.wait, " instructions of a lane that has ", other.size()});
       other[static_cast<std::size_t>(i.wait) - 1].awaited = true;
     }
     if (options.record_times) times_.resize(what.instructions.size());
@@ -156,7 +155,7 @@ template <class Communicator> class device_executor {
   static std::size_t number_of(lane where) { return where == lane::compute ? 0 : 1; }
 
   void check_usable() const {
-    if (failed()) throw error("rank " + std::to_string(program_->rank) + " runs no more, because a step failed: " + message_);
+    if (failed()) throw_error({"rank ", program_->rank, " runs no more, because a step failed: ", message_});
   }
 
   template <class Watch> void run_in_order(Watch&& watch) {
@@ -212,7 +211,7 @@ template <class Communicator> class device_executor {
       what = known.what();
     } catch (...) {
     }
-    message_ = runner_.place(i) + ": " + what;
+    message_ = words({runner_.place(i), ": ", what});
     failed_.store(true, std::memory_order_release);
     comm_->abort(message_.substr(message_.find(", ") + 2));  // it names the rank itself
   }

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include <partita/core/error.hpp>
+#include <partita/core/words.hpp>
 #include <partita/device/cpu/call.hpp>
 #include <partita/device/cpu/copy.hpp>
 #include <partita/device/cpu/finite.hpp>
@@ -34,13 +34,11 @@ template <class Communicator> class instruction_runner {
                      Communicator& comm, workers& team)
       : program_(&what), graph_(&graph), launchers_(launchers), keys_(keys), state_(state.data()),
         arena_(arena.data()), comm_(&comm), team_(team.size() > 1 ? &team : nullptr), worker_count_(team.size()) {
-    const std::string rank = "rank " + std::to_string(what.rank) + ": ";
     if (state.size() < what.state_bytes || arena.size() < what.arena_bytes)
-      throw error(rank + "the program needs " + std::to_string(what.state_bytes) + " bytes of state and " +
-                  std::to_string(what.arena_bytes) + " of arena, but is given " + std::to_string(state.size()) + " and " +
-                  std::to_string(arena.size()));
+      throw_error({"rank ", what.rank, ": the program needs ", what.state_bytes, " bytes of state and ", what.arena_bytes,
+                   " of arena, but is given ", state.size(), " and ", arena.size()});
     if (comm.rank() != what.rank)
-      throw error(rank + "given the communicator of rank " + std::to_string(comm.rank()));
+      throw_error({"rank ", what.rank, ": given the communicator of rank ", comm.rank()});
     addresses_.reserve(what.references.size());
     for (reference const& r : what.references) addresses_.push_back(address(r));
     for (exchange_call const& e : what.exchanges) {
@@ -55,7 +53,7 @@ template <class Communicator> class instruction_runner {
         for (int l = 0; l < chain.link_count; ++l) check(i, what.links[static_cast<std::size_t>(chain.first_link + l)].compute);
         if (chain.scratch_bytes > 0 &&
             what.buffers[static_cast<std::size_t>(chain.scratch.buffer)].bytes < chain.scratch_bytes * worker_count_)
-          throw error(place(i) + ": the chain's tiles are planned for fewer than " + std::to_string(worker_count_) + " workers");
+          throw_error({place(i), ": the chain's tiles are planned for fewer than ", worker_count_, " workers"});
       }
   }
 
@@ -104,7 +102,7 @@ template <class Communicator> class instruction_runner {
 
   // "rank 1, op block.0.fc1 (linear, backward)"
   std::string place(instruction const& i) const {
-    return "rank " + std::to_string(program_->rank) + ", " + words_of(*program_, *graph_, i);
+    return words({"rank ", program_->rank, ", ", words_of(*program_, *graph_, i)});
   }
 
   // Whether everything is finite that an instruction reads, or writes. Of those that only move numbers, or give every
@@ -120,10 +118,10 @@ template <class Communicator> class instruction_runner {
         std::size_t count = 1;
         for (int d = 0; d < o.rank; ++d) count *= o.extents[d];
         if (all_finite(program_->buffers[static_cast<std::size_t>(o.at.buffer)].type, address(o.at), count)) continue;
-        return "rank " + std::to_string(program_->rank) + ", " + (list == &program_->inputs ? "input " : "stored ") +
-               (o.tensor >= 0 && o.tensor < graph_->tensors.size
-                    ? std::string(graph_->name(graph_->tensors[o.tensor].op).view())
-                    : "tensor " + std::to_string(o.tensor));
+        return words({"rank ", program_->rank, list == &program_->inputs ? ", input " : ", stored ",
+                      o.tensor >= 0 && o.tensor < graph_->tensors.size
+                          ? std::string(graph_->name(graph_->tensors[o.tensor].op).view())
+                          : words({"tensor ", o.tensor})});
       }
     return {};
   }
@@ -202,14 +200,14 @@ template <class Communicator> class instruction_runner {
     const auto op = static_cast<std::size_t>(c.op);
     if (c.op < 0 || c.op >= graph_->ops.size || op >= launchers_.size() || op >= keys_.size() ||
         launchers_[op].run == nullptr)
-      throw error(place(i) + ": has no kernel on the CPU");
+      throw_error({place(i), ": has no kernel on the CPU"});
     if (launchers_[op].workspace == nullptr) return;
     const std::size_t wanted = launchers_[op].workspace(*graph_->ops[c.op].info, c.extents, worker_count_);
     const std::size_t given =
         c.scratch.buffer < 0 ? 0 : program_->buffers[static_cast<std::size_t>(c.scratch.buffer)].bytes - c.scratch.offset;
     if (wanted > given)
-      throw error(place(i) + ": needs " + std::to_string(wanted) + " bytes of scratch for " +
-                  std::to_string(worker_count_) + " workers, but the program has " + std::to_string(given));
+      throw_error({place(i), ": needs ", wanted, " bytes of scratch for ", worker_count_,
+                   " workers, but the program has ", given});
   }
 
   bool look(instruction const& i, bool written) const {

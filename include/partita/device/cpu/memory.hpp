@@ -15,7 +15,7 @@
 #define PARTITA_MAPPED_MEMORY 1
 #endif
 
-#include <partita/core/error.hpp>
+#include <partita/core/words.hpp>
 
 namespace partita::on_cpu {
 
@@ -32,8 +32,8 @@ class memory {
     const std::size_t page = page_bytes(), whole = (bytes + page - 1) / page * page, spare = bytes >= huge ? huge : 0;
     void* at = mmap(nullptr, whole + spare, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (at == MAP_FAILED)
-      throw error("memory: the system does not give " + std::to_string(bytes) + " bytes; cut the model over more "
-                  "devices, or recompute");
+      throw_error({"memory: the system does not give ", bytes,
+                   " bytes; cut the model over more devices, or recompute"});
     data_ = static_cast<std::byte*>(at);
     mapped_ = whole;
     if (spare > 0) {  // give back what lies outside the aligned part

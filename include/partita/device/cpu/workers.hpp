@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <memory>
 #include <thread>
 #include <type_traits>
 #include <utility>
@@ -77,32 +78,13 @@ class workers {
   // Inside a call of parallel (of any workers), and while another thread uses these, the parts run one after another
   // on the calling thread; in that case the first exception ends the call.
   template <class F> void parallel(std::size_t count, std::size_t grain, F&& f) {
-    grain = grain == 0 ? 1 : grain;
-    const std::size_t pieces = parts(count, grain);
-    auto run = [&](std::size_t part) {
-      const std::size_t grains = count_grains(count, grain);
-      const std::size_t begin = grains * part / pieces * grain, next = grains * (part + 1) / pieces * grain;
-      const std::size_t end = next < count ? next : count;
-      if constexpr (std::is_invocable_v<F&, std::size_t, std::size_t, std::size_t>) f(begin, end, part);
-      else f(begin, end);
-    };
-    if (pieces <= 1 || detail::inside_parallel || busy_.test_and_set(std::memory_order_acquire)) {
-      for (std::size_t part = 0; part < pieces; ++part) run(part);
-      return;
-    }
-    call_ = [](void* what, std::size_t part) { (*static_cast<decltype(run)*>(what))(part); };
-    what_ = &run;
-    pieces_ = pieces;
-    left_.store(static_cast<std::uint32_t>(size_ - 1), std::memory_order_relaxed);
-    start_.fetch_add(1, std::memory_order_release);
-    start_.notify_all();
-    work(0);
-    for (std::uint32_t left; (left = left_.load(std::memory_order_acquire)) != 0;) patience_.wait_while(left_, left);
-    std::exception_ptr first;
-    for (std::size_t part = pieces; part-- > 0;)
-      if (thrown_[part]) first = std::exchange(thrown_[part], nullptr);
-    busy_.clear(std::memory_order_release);
-    if (first) std::rethrow_exception(std::move(first));
+    using function = std::remove_reference_t<F>;
+    run(count, grain == 0 ? 1 : grain, const_cast<void*>(static_cast<void const*>(std::addressof(f))),
+        [](void* what, std::size_t begin, std::size_t end, std::size_t part) {
+          function& given = *static_cast<function*>(what);
+          if constexpr (std::is_invocable_v<function&, std::size_t, std::size_t, std::size_t>) given(begin, end, part);
+          else given(begin, end);
+        });
   }
 
  private:
@@ -110,11 +92,42 @@ class workers {
     return grain <= 1 ? count : count / grain + (count % grain != 0);
   }
 
+  using part_function = void (*)(void*, std::size_t begin, std::size_t end, std::size_t part);
+  struct work_to_share {
+    part_function function = nullptr;
+    void* what = nullptr;
+    std::size_t count = 0, grain = 1, pieces = 0;
+    void run(std::size_t part) const {
+      const std::size_t grains = count_grains(count, grain);
+      const std::size_t begin = grains * part / pieces * grain, next = grains * (part + 1) / pieces * grain;
+      function(what, begin, next < count ? next : count, part);
+    }
+  };
+
+  [[gnu::noinline]] void run(std::size_t count, std::size_t grain, void* what, part_function function) {
+    const work_to_share shared{function, what, count, grain, parts(count, grain)};
+    if (shared.pieces <= 1 || detail::inside_parallel || busy_.test_and_set(std::memory_order_acquire)) {
+      for (std::size_t part = 0; part < shared.pieces; ++part) shared.run(part);
+      return;
+    }
+    shared_ = shared;
+    left_.store(static_cast<std::uint32_t>(size_ - 1), std::memory_order_relaxed);
+    start_.fetch_add(1, std::memory_order_release);
+    start_.notify_all();
+    work(0);
+    for (std::uint32_t left; (left = left_.load(std::memory_order_acquire)) != 0;) patience_.wait_while(left_, left);
+    std::exception_ptr first;
+    for (std::size_t part = shared.pieces; part-- > 0;)
+      if (thrown_[part]) first = std::exchange(thrown_[part], nullptr);
+    busy_.clear(std::memory_order_release);
+    if (first) std::rethrow_exception(std::move(first));
+  }
+
   void work(std::size_t part) noexcept {
-    if (part >= pieces_) return;
+    if (part >= shared_.pieces) return;
     detail::inside_parallel = true;
     try {
-      call_(what_, part);
+      shared_.run(part);
     } catch (...) {
       thrown_[part] = std::current_exception();
     }
@@ -125,14 +138,14 @@ class workers {
     detail::patience patience;
     for (std::uint32_t seen = 0;; ++seen) {
       for (; start_.load(std::memory_order_acquire) == seen;) patience.wait_while(start_, seen);
-      if (call_ == nullptr) return;
+      if (shared_.function == nullptr) return;
       work(member);
       if (left_.fetch_sub(1, std::memory_order_acq_rel) == 1) left_.notify_one();
     }
   }
 
   void stop() noexcept {
-    call_ = nullptr;
+    shared_.function = nullptr;
     start_.fetch_add(1, std::memory_order_release);
     start_.notify_all();
     for (std::thread& thread : threads_) thread.join();
@@ -142,9 +155,7 @@ class workers {
   const std::size_t size_;
   std::vector<std::exception_ptr> thrown_;  // by part
   // what the calling thread hands out: written before start_ changes, read after
-  void (*call_)(void*, std::size_t) = nullptr;
-  void* what_ = nullptr;
-  std::size_t pieces_ = 0;
+  work_to_share shared_;
   std::atomic_flag busy_;
   detail::patience patience_;  // the calling thread's
   alignas(64) std::atomic<std::uint32_t> start_{0};  // how many times work was handed out
