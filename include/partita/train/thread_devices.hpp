@@ -15,7 +15,7 @@
 #include <vector>
 
 #include <partita/comm/threads/world.hpp>
-#include <partita/core/error.hpp>
+#include <partita/core/words.hpp>
 #include <partita/device/cpu/cpu.hpp>
 #include <partita/device/cpu/executor.hpp>
 #include <partita/device/cpu/memory.hpp>
@@ -47,7 +47,7 @@ class thread_devices {
     const auto count = static_cast<std::size_t>(options_.devices);
     for (std::vector<program> const& set : sets_)
       if (set.size() != count)
-        throw error("a set of " + std::to_string(set.size()) + " programs for " + std::to_string(count) + " devices");
+        throw_error({"a set of ", set.size(), " programs for ", count, " devices"});
     int most_lanes = 1;
     for (std::vector<program> const& set : sets_) {
       lanes_.push_back(choose_lanes(set));
@@ -138,7 +138,7 @@ class thread_devices {
   };
 
   static cpu completed(cpu wanted) {
-    if (wanted.devices < 1) throw error("at least one device, not " + std::to_string(wanted.devices));
+    if (wanted.devices < 1) throw_error({"at least one device, not ", wanted.devices});
     const int cores = available_cores();
     if (wanted.threads < 1) wanted.threads = std::max(1, cores / wanted.devices);
     return wanted;
@@ -182,7 +182,7 @@ class thread_devices {
   }
 
   template <class F> void step_on_each(std::size_t set, F f) {
-    if (!failed_.empty()) throw error("the devices run no more, because a step failed: " + failed_);
+    if (!failed_.empty()) throw_error({"the devices run no more, because a step failed: ", failed_});
     if (options_.record_times)
       for (const auto now = executor::clock::now(); auto& each : devices_) each->executors[set]->set_origin(now);
     auto mine = [&](int rank) { f(*devices_[index(rank)]->executors[set], index(rank)); };
