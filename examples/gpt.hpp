@@ -19,6 +19,7 @@ struct inner      : pt::axis<"inner"> {};
 struct gpt {
   int layers = 4;
   double dropout = 0;
+  double deviation = 0.02;  // of initial weights; 1 / sqrt(hidden) keeps the size of features
 
   constexpr auto operator()(auto& g) const {
     using pt::f32, pt::i32;
@@ -28,7 +29,7 @@ struct gpt {
       return pt::layer_norm(x, pt::param<f32, hidden>(g, "scale", pt::ones), pt::param<f32, hidden>(g, "bias", pt::zeros));
     };
     // What is added to the residual stream starts smaller, so that its variance does not grow with depth.
-    const pt::normal initial{0.02}, residual{0.02 / std::sqrt(2.0 * layers)};
+    const pt::normal initial{deviation}, residual{deviation / std::sqrt(2.0 * layers)};
 
     auto tokens = pt::input<i32, sample, position>(g, "tokens");
     auto targets = pt::input<i32, sample, position>(g, "targets");
@@ -40,11 +41,15 @@ struct gpt {
       {
         auto s = pt::scope(g, "attention");
         auto h = norm(x);
-        auto project = [&](pt::label weight, pt::label bias) {
-          return pt::linear(h, pt::param<f32, hidden, head, head_width>(g, weight, initial),
-                            pt::param<f32, head, head_width>(g, bias, pt::zeros));
+        auto project = [&](pt::label weight) {
+          return pt::linear(h, pt::param<f32, hidden, head, head_width>(g, weight, initial));
         };
-        auto q = project("q.weight", "q.bias"), k = project("k.weight", "k.bias"), v = project("v.weight", "v.bias");
+        auto with_bias = [&](auto z, pt::label bias) {
+          return pt::bias(z, pt::param<f32, head, head_width>(g, bias, pt::zeros));
+        };
+        auto q = with_bias(project("q.weight"), "q.bias");
+        auto k = project("k.weight");  // a bias would add the same to all scores of a query, which softmax takes out again
+        auto v = with_bias(project("v.weight"), "v.bias");
         auto y = pt::linear(pt::causal_attention(q, k, v), pt::param<f32, head, head_width, hidden>(g, "out.weight", residual),
                             pt::param<f32, hidden>(g, "out.bias", pt::zeros));
         x = x + drop(y);

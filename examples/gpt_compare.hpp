@@ -18,7 +18,7 @@
 //   AdamW makes a step of about the learning rate of a sign that may be rounding's alone, so there the weight is within
 //   2 x learning rate of that.
 // After that the plans go on by themselves, and their losses stay within 1e-5.
-inline constexpr double tolerance = 1e-5, well_above_rounding = 1e-2;
+inline constexpr double tolerance = 1e-5, well_above_rounding = 0.05;
 inline constexpr int steps_from_equal_weights = 3, steps_compared = 8;
 
 // What a process holds beside the memory planned for its devices: graphs, programs, threads.

@@ -90,13 +90,15 @@ inline parallel parse_plan(std::string_view words, int batch) {
   return plan;
 }
 
+inline constexpr const char* largest_plan_of_demo = "dp2 x tp2 x pp2";
+
 struct gpt_options {
   std::string data;  // empty: this project's own text
   std::string plan;
   std::optional<int> devices;
   int threads = 0;
   int layers = 4, hidden = 128, heads = 4, length = 64, batch = 16;
-  std::uint64_t steps = 400;
+  std::uint64_t steps = 500;
   double learning_rate = 3e-3;
   std::optional<std::uint64_t> warm_up;
   double clip = 1, weight_decay = 0.1, dropout = 0;
@@ -153,24 +155,32 @@ struct gpt_command {
   // The plan that the flags ask for, after what can be wrong between them.
   parallel plan() const {
     gpt_options const& o = options;
-    const bool spread = o.plan.empty() && o.devices;
-    const std::string words = spread ? "dp" + std::to_string(*o.devices) : o.plan.empty() && o.demo ? "dp2" : o.plan;
-    const parallel p = parse_plan(words, o.batch);
-    const std::string named = spread ? "--devices " + std::to_string(*o.devices) : "--plan '" + words + "'";
-    auto number = [](const char* flag, int value) { return std::string(flag) + " " + std::to_string(value); };
     if (o.hidden % o.heads != 0)
-      throw pt::error(number("--hidden", o.hidden) + " is no multiple of " + number("--heads", o.heads));
-    if (o.devices && *o.devices < p.devices())
-      throw pt::error(named + " needs " + std::to_string(p.devices()) + " devices, more than " + number("--devices", *o.devices));
-    if (p.data * std::int64_t{p.micro_batches} > o.batch)
-      throw pt::error(named + " cuts a batch into " + std::to_string(p.data * std::int64_t{p.micro_batches}) +
-                      " parts, and " + number("--batch", o.batch) + " has fewer sequences");
-    if (p.tensor > o.heads)
-      throw pt::error(named + " cuts the heads into " + std::to_string(p.tensor) + " parts, more than " + number("--heads", o.heads));
-    if (p.stages > o.layers)
-      throw pt::error(named + " has " + std::to_string(p.stages) + " stages, more than " + number("--layers", o.layers));
+      throw pt::error(word("--hidden", o.hidden) + " is no multiple of " + word("--heads", o.heads));
     if (o.warm_up && *o.warm_up >= o.steps)
-      throw pt::error("--warm-up " + std::to_string(*o.warm_up) + " leaves nothing of --steps " + std::to_string(o.steps));
+      throw pt::error(word("--warm-up", *o.warm_up) + " leaves nothing of " + word("--steps", o.steps));
+    if (o.demo) fit(parse_plan(largest_plan_of_demo, o.batch), "--demo, whose largest plan is " + std::string(largest_plan_of_demo) + ",");
+    if (o.plan.empty() && o.devices) {
+      const parallel p = parse_plan("dp" + std::to_string(*o.devices), o.batch);
+      fit(p, word("--devices", *o.devices) + " without --plan");
+      return p;
+    }
+    const std::string words = o.plan.empty() && o.demo ? "dp2" : o.plan, name = "--plan '" + words + "'";
+    const parallel p = parse_plan(words, o.batch);
+    if (o.devices && *o.devices < p.devices())
+      throw pt::error(name + " needs " + std::to_string(p.devices()) + " devices, more than " + word("--devices", *o.devices));
+    fit(p, name);
     return p;
+  }
+
+ private:
+  static std::string word(const char* flag, auto value) { return std::string(flag) + " " + std::to_string(value); }
+  void fit(parallel const& p, std::string const& name) const {
+    gpt_options const& o = options;
+    const int parts = p.data * p.micro_batches;
+    auto cuts = [&](const char* what, int pieces) { return name + " cuts " + what + " into " + std::to_string(pieces) + ", "; };
+    if (parts > o.batch) throw pt::error(cuts("the batch", parts) + "more than " + word("--batch", o.batch));
+    if (p.tensor > o.heads) throw pt::error(cuts("the heads", p.tensor) + "more than " + word("--heads", o.heads));
+    if (p.stages > o.layers) throw pt::error(cuts("the layers", p.stages) + "more than " + word("--layers", o.layers));
   }
 };
