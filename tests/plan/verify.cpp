@@ -182,7 +182,7 @@ TEST_CASE("faults in a completed plan are found") {
     ALL_FOUND(inputs, {
       const int v = p.c.inputs[i];
       for (int other = 0; other < p.c.values.size; ++other) {
-        pt::value const &a = p.c.values[v], &b = p.c.values[other];
+        pt::node_value const &a = p.c.values[v], &b = p.c.values[other];
         if (a.tensor == b.tensor || b.node > a.node || a.lay.count != b.lay.count) continue;
         p.c.inputs[i] = other;
         return true;

@@ -45,7 +45,7 @@ template <class P> int wrong_pairs(P const& p, ordered const& o) {
   for (int id = 0; id < p.c.nodes.size; ++id) {
     pt::node const& n = p.c.nodes[id];
     for (int k = 0; k < n.input_count; ++k) {
-      pt::value const& v = p.c.values[p.c.input(n, k)];
+      pt::node_value const& v = p.c.values[p.c.input(n, k)];
       pt::node const& made = p.c.nodes[v.node];
       for (int r = 0; r < n.time.size(); ++r)
         for (int w = 0; w < made.time.size(); ++w) {

@@ -147,7 +147,7 @@ template <class Model> class planned {
     for (int id = 0; id < c.nodes.size; ++id) {
       node const& n = c.nodes[id];
       if (n.kind != node_kind::move) continue;
-      value const &from = c.values[c.input(n, 0)], &to = c.values[n.first_value];
+      node_value const &from = c.values[c.input(n, 0)], &to = c.values[n.first_value];
       operand const& x = g.operand_of(to.tensor);
       moved m;
       m.op = g.name(n.op).view();

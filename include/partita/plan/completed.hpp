@@ -39,7 +39,7 @@ struct time_modes {
   }
 };
 // A tensor as one node leaves it.
-struct value {
+struct node_value {
   int tensor = -1, node = -1;
   bool replayed = false;  // made again for backward readers
   layout lay;         // its parts in time are the indices under which its pieces are stored
@@ -57,7 +57,7 @@ struct node {
 };
 struct completed {
   growing<node> nodes;
-  growing<value> values;
+  growing<node_value> values;
   growing<int> inputs;       // value ids
   growing<int> node_of_op;   // the compute node, or -1
   growing<int> source_value; // per tensor: the value its op makes, or -1; then per tensor: the value made again, or -1

@@ -23,7 +23,7 @@ constexpr void index_of(node const& n, int i, int* at) { n.time.index(i, at); }
 template <class F>
 constexpr void each_producer(completed const& c, instance_graph const& ig, int value_id, time_modes const& reader,
                              int const* at, F visit) {
-  value const& v = c.values[value_id];
+  node_value const& v = c.values[value_id];
   node const& made = c.nodes[v.node];
   int low[max_time_modes]{}, high[max_time_modes]{};
   for (int m = 0; m < made.time.count; ++m) {
@@ -114,7 +114,7 @@ constexpr void each_edge(graph_data const& g, plan_base const& plan, completed c
   for (int id = 0; id < c.nodes.size; ++id) {
     node const& n = c.nodes[id];
     for (int k = 0; k < n.input_count; ++k) {
-      value const& v = c.values[c.input(n, k)];
+      node_value const& v = c.values[c.input(n, k)];
       const int writer = c.renewed_by[v.tensor];
       if (writer < 0 || writer == id || v.node != c.node_of_op[g.tensors[v.tensor].op]) continue;
       for (int i = 0, count = n.time.size(); i < count; ++i) visit(ig.first[id] + i, ig.first[writer]);

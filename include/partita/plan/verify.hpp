@@ -76,14 +76,14 @@ constexpr finding check_flow(graph_data const& g, plan_base const& plan, complet
     op_info const& f = *e.info;
     if (n.kind == node_kind::store) continue;
     if (n.kind != node_kind::compute) {
-      value const &from = c.values[c.input(n, 0)], &to = c.values[n.first_value];
+      node_value const &from = c.values[c.input(n, 0)], &to = c.values[n.first_value];
       if (from.node >= id || from.tensor != to.tensor || !changes_well(n.kind, from.lay, to.lay))
         return plan.about(wrong::flow_differs, n.op, nullptr, 0, 0, 0);
       continue;
     }
     bool passes = false;
     for (int i = 0; i < n.input_count; ++i) {
-      value const& v = c.values[c.input(n, i)];
+      node_value const& v = c.values[c.input(n, i)];
       operand const& x = f.input(i);
       if (v.tensor != g.input(e, i) || v.node >= id) return plan.about(wrong::flow_differs, n.op, nullptr, i, 0, 0);
       if (f.variadic) continue;

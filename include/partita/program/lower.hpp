@@ -60,7 +60,7 @@ class rank_lowering {
     const position at = position_at(n.over.where, rank_, n.time, 0, here);
     if (!here) return;
     operand const& x = info(n.op).outputs[0];
-    value const& v = c_.values[n.first_value];
+    node_value const& v = c_.values[n.first_value];
     held h;
     h.piece = box_of(g_, x, v.lay, s_.sizes(), at);
     const bool stored = kind != source_kind::input;
@@ -148,7 +148,7 @@ class rank_lowering {
     for (int o = 0; o < f.output_count; ++o) {
       operand const& x = f.outputs[o];
       const int v = n.first_value + o;
-      value const& made = c_.values[v];
+      node_value const& made = c_.values[v];
       held h;
       h.piece = operand_box(g_, f, x, letters);
       const int carried = g_.tensors[made.tensor].carried;
@@ -219,7 +219,7 @@ class rank_lowering {
 
   void assemble(instance const& i, node const& n) {
     const int from = c_.input(n, 0);
-    value const& source = c_.values[from];
+    node_value const& source = c_.values[from];
     bool here = false;
     const position at = position_at(n.over.where, rank_, n.time, i.index, here);
     if (!here) return;
@@ -227,7 +227,7 @@ class rank_lowering {
     if (maker.kind == node_kind::compute && direct_assembler(maker, g_.ops[maker.op]) == i.node) return;
     operand const& x = g_.operand_of(source.tensor);
     held const& piece = pieces(from)[static_cast<std::size_t>(stored_index(times_of(source.lay), at))];
-    value const& made = c_.values[n.first_value];
+    node_value const& made = c_.values[n.first_value];
     held& sum = pieces(n.first_value)[static_cast<std::size_t>(stored_index(times_of(made.lay), at))];
     if (!sum.valid()) {
       sum.piece = box_of(g_, x, made.lay, s_.sizes(), at);

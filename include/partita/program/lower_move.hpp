@@ -24,8 +24,8 @@ class move_lowering {
   held lower(instance const& of, std::vector<held> const& sources, bool exclusive) {
     completed const& c = s_.plan_completed();
     node const& n = c.nodes[of.node];
-    value const& from = c.values[c.input(n, 0)];
-    value const& to = c.values[n.first_value];
+    node_value const& from = c.values[c.input(n, 0)];
+    node_value const& to = c.values[n.first_value];
     operand const& x = s_.graph().operand_of(to.tensor);
     route const& r = s_.route_of(of.node);
     if (r.by_boxes) return by_boxes(of, n, from, to, x, sources);
@@ -202,7 +202,7 @@ class move_lowering {
 
   // The general redistribution: every device gets the parts of its box from devices that have them, partial results one
   // after the other in their order. Of replicas the reader's own is taken, else one chosen by the reader's number.
-  held by_boxes(instance const& of, node const& n, value const& from, value const& to, operand const& x,
+  held by_boxes(instance const& of, node const& n, node_value const& from, node_value const& to, operand const& x,
                 std::vector<held> const& sources) {
     graph_data const& g = s_.graph();
     const time_modes stored = times_of(from.lay);
