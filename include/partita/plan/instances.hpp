@@ -75,7 +75,8 @@ constexpr int previous_assembled(completed const& c, node const& n, int i) {
 
 constexpr bool node_matches(graph_data const& g, plan_base const& plan, node const& n, moment const& m, short level) {
   if (n.kind != node_kind::compute) return false;
-  if (m.op >= 0 && n.op != m.op) return false;
+  // An op by name is its first run; that for backward readers is meant where its pass is said.
+  if (m.op >= 0 && (n.op != m.op || (m.when < 0 && n.replayed))) return false;
   if (m.when >= 0 && static_cast<int>(n.replayed ? pass::backward : g.ops[n.op].when) != m.when) return false;
   if (m.coordinate >= 0) {
     const op_plan p = inherited(g, plan, n.placed_as);
@@ -110,13 +111,18 @@ constexpr void each_edge(graph_data const& g, plan_base const& plan, completed c
         if (const int before = previous_assembled(c, n, i); before >= 0) visit(ig.first[id] + before, ig.first[id] + i);
     }
   }
-  // Readers of a stored tensor before the op that renews it.
+  // Readers of a stored tensor before the op that renews it: also those of its views, and of moves of it, since a slice,
+  // or what a device sends itself, is a place inside it.
+  growing<int> stored;  // per tensor: the stored one whose bytes it may be, or -1
+  for (int t = 0; t < g.tensors.size; ++t) {
+    op_entry const& e = g.ops[g.tensors[t].op];
+    stored.push(e.info->source != source_kind::none ? t : e.info->is_view ? stored[g.input(e, 0)] : -1);
+  }
   for (int id = 0; id < c.nodes.size; ++id) {
     node const& n = c.nodes[id];
     for (int k = 0; k < n.input_count; ++k) {
-      node_value const& v = c.values[c.input(n, k)];
-      const int writer = c.renewed_by[v.tensor];
-      if (writer < 0 || writer == id || v.node != c.node_of_op[g.tensors[v.tensor].op]) continue;
+      const int of = stored[c.values[c.input(n, k)].tensor], writer = of < 0 ? -1 : c.renewed_by[of];
+      if (writer < 0 || writer == id) continue;
       for (int i = 0, count = n.time.size(); i < count; ++i) visit(ig.first[id] + i, ig.first[writer]);
     }
   }

@@ -152,7 +152,14 @@ class rank_lowering {
       held h;
       h.piece = operand_box(g_, f, x, letters);
       const int carried = g_.tensors[made.tensor].carried;
-      if (f.is_view) h.at = inputs[0];
+      if (f.is_view) {
+        h.at = inputs[0];
+        // A result is read after the step, when what is stored has been renewed.
+        if (f.is_output && build_.made().buffers[static_cast<std::size_t>(h.at.buffer)].where == region::state) {
+          h.at = build_.fresh(h.piece, x.type, made.tensor);
+          build_.copy({inputs[0], h.piece}, h, h.piece, x.type, lane::compute, i);
+        }
+      }
       else if (carried >= 0 && detail::renews_in_place(c_, carried, made.tensor, x.rank))
         h.at = pieces(c_.source_value[carried])[0].at;
       else if (assembler >= 0) h.at = into_assembled(assembler, at, call.accumulate, x.type, made.tensor);
