@@ -109,3 +109,10 @@ TEST_CASE("what is wrong in a file is said with its place") {
   says("\"batch\": 8", "\"batch\": 1", "is cut into");
   CHECK_THROWS_WITH_AS((void)pt::load_plan<model>("no such file"), "plan file no such file cannot be read", pt::error);
 }
+
+TEST_CASE("a mode's name that does not fit is refused, not cut off") {
+  auto p = pt::plan<model>(model{}, pt::bind<batch>(8));
+  p.op_trans(p.ops(), pt::split<batch>{2, "a name of far more than twenty-four characters"});
+  p.op_assign(p.ops(), pt::grid{});
+  CHECK(pt::describe(p.check()).find("more than 24 characters") != std::string::npos);
+}

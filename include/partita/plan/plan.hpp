@@ -234,6 +234,7 @@ class plan_base {
     return -1;
   }
   constexpr short intern(mode_name const& n) {
+    if (!n.whole) note_words("the name of a mode has more than 24 characters", 0);
     const short known = find_mode(n);
     if (known >= 0) return known;
     modes_.push(n);

@@ -5,9 +5,71 @@
 namespace partita::policy {
 
 namespace detail {
-// The stage of every forward op. Boundaries stand where the work so far is nearest to an equal share, but a place with
-// more bytes to send counts as farther: a 48th of a share for every time that it sends what the best place about there
-// does. So stages end between blocks, inside which two to five times as much crosses, and not behind a large vocabulary.
+// The last position of every stage but the last, for work up to and including a position and bytes across its end.
+constexpr growing<int> smallest_largest(growing<double> const& work, growing<double> const& crossing, int length, int stages) {
+  const double share = work[length - 1] / stages;
+  double usual = 0;  // half of the mean: what crosses between blocks, where most boundaries are inside of one
+  int counted = 0;
+  for (int i = 0; i + 1 < length; ++i)
+    if (crossing[i] > 0) {
+      usual += crossing[i];
+      ++counted;
+    }
+  usual = counted > 0 ? usual / counted / 2 : 0;
+  auto sending = [&](int i) { return i + 1 < length && usual > 0 ? share / 48 * crossing[i] / usual : 0; };
+  auto before = [&](int from) { return from > 0 ? work[from - 1] : 0; };
+  auto farthest = [&](int from, double bound) {  // the last place where a stage that begins here may end, or -1
+    int best = -1;
+    for (int i = from; i < length && work[i] - before(from) <= bound; ++i)
+      if (work[i] - before(from) + sending(i) <= bound) best = i;
+    return best;
+  };
+  auto fits = [&](double bound) {
+    int from = 0;
+    for (int s = 0; s < stages; ++s) {
+      const int end = farthest(from, bound);
+      if (end < 0) return false;
+      if (end == length - 1) return true;
+      from = end + 1;
+    }
+    return false;
+  };
+  double low = 0, high = 2 * work[length - 1];
+  for (int k = 0; k < 40; ++k) (fits((low + high) / 2) ? high : low) = (low + high) / 2;
+  const double bound = high;
+  growing<int> earliest;  // from the back: where stage s may begin for the rest to fit
+  earliest.resize(stages + 1);
+  earliest[stages] = length;
+  for (int s = stages - 1; s >= 0; --s) {
+    const int end = earliest[s + 1] - 1;
+    int from = end + 1;
+    while (from > 0 && end >= 0 && work[end] - before(from - 1) + sending(end) <= bound) --from;
+    earliest[s] = from;
+  }
+  growing<int> ends;
+  int from = 0;
+  for (int s = 0; s + 1 < stages; ++s) {
+    int best = -1;
+    double least = 0;
+    const double goal = before(from) + (work[length - 1] - before(from)) / (stages - s);
+    for (int i = from; i < length && work[i] - before(from) <= bound; ++i) {
+      if (i + 1 < earliest[s + 1] || work[i] - before(from) + sending(i) > bound) continue;
+      const double away = (work[i] > goal ? work[i] - goal : goal - work[i]) + sending(i);
+      if (best < 0 || away < least) {
+        best = i;
+        least = away;
+      }
+    }
+    if (best < 0) best = from < length ? farthest(from, bound) : length - 1;  // more stages than ops: the rest is empty
+    if (best < 0) best = from;
+    ends.push(best);
+    from = best + 1;
+  }
+  return ends;
+}
+// The stage of every forward op: the largest stage is as small as consecutive ops allow, and among such partitions each
+// boundary stands nearest to an equal share of what is left. A boundary counts as work, a 48th of a share for every time
+// that it sends what a usual one does, so that stages end between blocks, inside which two to five times as much crosses.
 constexpr growing<int> balanced_stages(graph_data const& g, int stages) {
   growing<int> position, stage;
   growing<double> work;  // forward FLOPs up to and including a position
@@ -29,7 +91,6 @@ constexpr growing<int> balanced_stages(graph_data const& g, int stages) {
   const double total = work[length - 1];
   if (!(total > 0))
     for (int i = 0; i < length; ++i) work[i] = i + 1;
-  const double share = work[length - 1] / stages;
 
   // Bytes alive across the boundary after each position.
   growing<double> crossing;
@@ -54,22 +115,7 @@ constexpr growing<int> balanced_stages(graph_data const& g, int stages) {
   }
   for (int i = 1; i < length; ++i) crossing[i] += crossing[i - 1];
 
-  growing<int> ends;  // the last position of every stage but the last
-  int from = 0;
-  for (int s = 1; s < stages; ++s) {
-    const double goal = share * s;
-    int best = -1;
-    auto away = [&](int i) { return (work[i] > goal ? work[i] - goal : goal - work[i]) / share; };
-    double least = 0;
-    for (int i = from; i < length - 1; ++i)
-      if (away(i) < 0.75 && crossing[i] > 0 && (least == 0 || crossing[i] < least)) least = crossing[i];
-    auto distance = [&](int i) { return away(i) + (least > 0 ? crossing[i] / least / 48 : 0); };
-    for (int i = from; i < length - 1; ++i)
-      if (best < 0 || distance(i) < distance(best)) best = i;
-    if (best < 0) best = length - 1;  // more stages than ops: the rest is empty
-    ends.push(best);
-    from = best + 1;
-  }
+  const growing<int> ends = smallest_largest(work, crossing, length, stages);
   for (int op = 0; op < g.ops.size; ++op)
     if (position[op] >= 0)
       while (stage[op] < stages - 1 && position[op] > ends[stage[op]]) ++stage[op];
