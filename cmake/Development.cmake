@@ -22,6 +22,9 @@ if(PARTITA_SANITIZE)
   target_compile_options(partita_development INTERFACE
     $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${PARTITA_SANITIZE}$<SEMICOLON>-fno-omit-frame-pointer>
     $<$<COMPILE_LANGUAGE:CXX>:-fno-sanitize-recover=all>
+    # With these checks g++ takes the address of a variable for one that may be null, also in constant expressions
+    # (GCC bug 71962); a null pointer that is followed ends the program without them.
+    "$<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fno-sanitize=null,nonnull-attribute,returns-nonnull-attribute>"
     # Instrumented code confuses g++'s flow analysis into reporting variables that are set.
     $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-maybe-uninitialized>)
   target_link_options(partita_development INTERFACE -fsanitize=${PARTITA_SANITIZE})

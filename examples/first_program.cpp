@@ -6,8 +6,10 @@
 #include <partita/partita.hpp>
 namespace pt = partita;
 
-struct batch : pt::axis<"batch", 32> {};   struct in  : pt::axis<"in", 784> {};
-struct ffn   : pt::axis<"ffn", 512> {};    struct out : pt::axis<"class", 10> {};
+struct batch : pt::axis<"batch", 32> {};
+struct in : pt::axis<"in", 784> {};
+struct ffn : pt::axis<"ffn", 512> {};
+struct out : pt::axis<"class", 10> {};
 
 struct mlp {
   constexpr auto operator()(auto& g) const {
@@ -20,9 +22,9 @@ struct mlp {
 
 struct two_by_two {  // data parallel by 2, times tensor parallel by 2
   constexpr void operator()(auto& plan) const {
-    plan.op_trans(plan.ops(), pt::split<batch>{2, "data"});              // every op that has the axis
+    plan.op_trans(plan.ops(), pt::split<batch>{2, "data"});  // every op that has the axis
     plan.op_trans(plan.ops(pt::with<ffn>), pt::split<ffn>{2, "tensor"});
-    plan.op_assign(plan.ops(), pt::grid{{"data", 2}, {"tensor", 2}});    // pieces onto devices 0..3
+    plan.op_assign(plan.ops(), pt::grid{{"data", 2}, {"tensor", 2}});  // pieces onto devices 0..3
   }
 };
 static_assert(pt::verify<mlp, two_by_two>());  // a wrong plan does not compile
@@ -40,7 +42,8 @@ int main() {
     for (std::size_t i = 0; i < batch::extent; ++i) {
       labels[i] = static_cast<std::int32_t>(random() % out::extent);
       for (std::size_t j = 0; j < in::extent; ++j)
-        images[i * in::extent + j] = patterns[static_cast<std::size_t>(labels[i]) * in::extent + j] + 2 * normal(random);
+        images[i * in::extent + j] =
+            patterns[static_cast<std::size_t>(labels[i]) * in::extent + j] + 2 * normal(random);
     }
     const float loss = t.step({{"x", images}, {"y", labels}});
     if (step % 10 == 0) std::printf("step %2d  loss %.4f\n", step, loss);

@@ -1,5 +1,5 @@
-// A GPT over bytes, as GPT-2 is built (Radford et al. 2019): token and position embeddings, blocks that normalise first,
-// causal attention, gelu, and the embedding table again as the last layer. Any text is data: a token is a byte.
+// A GPT over bytes, as GPT-2 is built (Radford et al. 2019): token and position embeddings, blocks that normalise
+// first, causal attention, gelu, and the embedding table again as the last layer. A token is a byte: any text is data.
 #pragma once
 #include <cmath>
 
@@ -8,13 +8,13 @@
 namespace pt = partita;
 
 // Axes without an extent get one where a trainer is made, so that a flag can say how large a model is.
-struct sample     : pt::axis<"sample"> {};
-struct position   : pt::axis<"position"> {};
-struct byte       : pt::axis<"byte", 256> {};
-struct hidden     : pt::axis<"hidden"> {};
-struct head       : pt::axis<"head"> {};
+struct sample : pt::axis<"sample"> {};
+struct position : pt::axis<"position"> {};
+struct byte : pt::axis<"byte", 256> {};
+struct hidden : pt::axis<"hidden"> {};
+struct head : pt::axis<"head"> {};
 struct head_width : pt::axis<"head_width"> {};
-struct inner      : pt::axis<"inner"> {};
+struct inner : pt::axis<"inner"> {};
 
 struct gpt {
   int layers = 4;
@@ -26,7 +26,8 @@ struct gpt {
     auto drop = [&](auto x) { return dropout > 0 ? pt::dropout(x, dropout) : x; };
     auto norm = [&](auto x) {
       auto s = pt::scope(g, "norm");
-      return pt::layer_norm(x, pt::param<f32, hidden>(g, "scale", pt::ones), pt::param<f32, hidden>(g, "bias", pt::zeros));
+      return pt::layer_norm(x, pt::param<f32, hidden>(g, "scale", pt::ones),
+                            pt::param<f32, hidden>(g, "bias", pt::zeros));
     };
     // What is added to the residual stream starts smaller, so that its variance does not grow with depth.
     const pt::normal initial{deviation}, residual{deviation / std::sqrt(2.0 * layers)};
@@ -34,7 +35,8 @@ struct gpt {
     auto tokens = pt::input<i32, sample, position>(g, "tokens");
     auto targets = pt::input<i32, sample, position>(g, "targets");
     auto table = pt::param<f32, byte, hidden>(g, "bytes.weight", initial);
-    auto x = drop(pt::bias(pt::embedding(tokens, table), pt::param<f32, position, hidden>(g, "positions.weight", initial)));
+    auto x = drop(
+        pt::bias(pt::embedding(tokens, table), pt::param<f32, position, hidden>(g, "positions.weight", initial)));
 
     for (int layer = 0; layer < layers; ++layer) {
       auto block = pt::scope(g, "block", layer);
@@ -48,9 +50,11 @@ struct gpt {
           return pt::bias(z, pt::param<f32, head, head_width>(g, bias, pt::zeros));
         };
         auto q = with_bias(project("q.weight"), "q.bias");
-        auto k = project("k.weight");  // a bias would add the same to all scores of a query, which softmax takes out again
+        // A bias of k would add the same to all scores of a query, which softmax takes out again.
+        auto k = project("k.weight");
         auto v = with_bias(project("v.weight"), "v.bias");
-        auto y = pt::linear(pt::causal_attention(q, k, v), pt::param<f32, head, head_width, hidden>(g, "out.weight", residual),
+        auto y = pt::linear(pt::causal_attention(q, k, v),
+                            pt::param<f32, head, head_width, hidden>(g, "out.weight", residual),
                             pt::param<f32, hidden>(g, "out.bias", pt::zeros));
         x = x + drop(y);
       }

@@ -14,9 +14,10 @@
 // What "the same" means. Rounding differs between plans, so, step by step from equal weights:
 // - a loss is within 1e-5 of its value;
 // - a gradient within 1e-5 of max(the tensor's largest, 1e-3 of the model's largest);
-// - a weight within 1e-5 of (the tensor's largest + learning rate) where the gradient is well above rounding. Elsewhere
-//   AdamW makes a step of about the learning rate of a sign that may be rounding's alone, so there the weight is within
-//   2 x learning rate of that.
+// - a weight within 1e-5 of (the tensor's largest + learning rate) where the gradient is well above rounding.
+// Elsewhere
+//   AdamW makes a step of about the learning rate of a sign that may be rounding's alone, so there the weight is
+//   within 2 x learning rate of that.
 // After that the plans go on by themselves, and their losses stay within 1e-5.
 inline constexpr double tolerance = 1e-5, well_above_rounding = 0.05;
 inline constexpr int steps_from_equal_weights = 3, steps_compared = 8;
@@ -28,17 +29,19 @@ using named_tensors = std::map<std::string, std::vector<float>>;
 
 struct plan_result {
   parallel plan;
-  std::vector<double> losses;                    // by step
-  std::vector<named_tensors> gradients, weights; // of the steps from equal weights; weights after the step
-  double seconds = 0;                            // the median step
-  double sent = 0;                               // bytes a step, all devices together
-  double planned = 0, measured = 0, growth = 0;  // bytes
+  std::vector<double> losses;                     // by step
+  std::vector<named_tensors> gradients, weights;  // of the steps from equal weights; weights after the step
+  double seconds = 0;                             // the median step
+  double sent = 0;                                // bytes a step, all devices together
+  double planned = 0, measured = 0, growth = 0;   // bytes
 };
 
 struct plan_differences {  // the largest, as parts of what they are measured by
   double loss = 0, gradients = 0, weights = 0;
   bool other_weights_near = true;  // those whose gradient is not well above rounding
-  bool agree() const { return loss <= tolerance && gradients <= tolerance && weights <= tolerance && other_weights_near; }
+  bool agree() const {
+    return loss <= tolerance && gradients <= tolerance && weights <= tolerance && other_weights_near;
+  }
 };
 
 inline double now() {
@@ -52,9 +55,8 @@ inline double largest(std::vector<float> const& all) {
 }
 
 // A few steps from the beginning. `make(plan)` gives a trainer; `one` is what one device did, or null if this is it.
-template <class Make>
-plan_result try_plan(parallel const& plan, Make make, plan_result const* one, pt::text_data const& data,
-                     std::size_t batch, std::size_t length) {
+template <class Make> plan_result try_plan(parallel const& plan, Make make, plan_result const* one,
+                                           pt::text_data const& data, std::size_t batch, std::size_t length) {
   plan_result r;
   r.plan = plan;
   const bool peak_restarts = pt::reset_peak_memory();
@@ -116,8 +118,8 @@ inline plan_differences compare(plan_result const& one, plan_result const& other
 
 // Prints the table; returns whether every plan agrees with the first and keeps to its memory.
 inline bool print_comparison(std::vector<plan_result> const& results, double learning_rate) {
-  pt::table table({"plan", "devices", "loss", "gradients", "weights", "ms/step", "MiB sent", "planned", "measured",
-                   "process"});
+  pt::table table(
+      {"plan", "devices", "loss", "gradients", "weights", "ms/step", "MiB sent", "planned", "measured", "process"});
   auto shown = [](const char* format, double value) {
     char text[32];
     std::snprintf(text, sizeof text, format, value);
@@ -140,9 +142,11 @@ inline bool print_comparison(std::vector<plan_result> const& results, double lea
       "%s\n"
       "loss       of step %d\n"
       "gradients  largest difference from one device, as a part of the tensor's largest gradient, and\n"
-      "weights    largest difference after AdamW, as a part of the tensor's largest weight, where the gradient is well\n"
+      "weights    largest difference after AdamW, as a part of the tensor's largest weight, where the gradient is "
+      "well\n"
       "           above rounding: both of steps 1 to %d, each from one device's weights\n"
-      "MiB        of all devices together: sent in a step; the peak planned before anything ran, and what was resident\n"
+      "MiB        of all devices together: sent in a step; the peak planned before anything ran, and what was "
+      "resident\n"
       "           of it in the end; the peak of what the whole process grew by\n\n",
       table.text().c_str(), steps_compared, steps_from_equal_weights);
   std::printf(agree ? "Every plan agrees with one device: losses, gradients and weights within %.0e.\n"

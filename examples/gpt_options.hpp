@@ -63,7 +63,8 @@ inline parallel parse_plan(std::string_view words, int batch) {
                                      : name == "m"  ? &micro_batches
                                                     : nullptr;
     if (slot == nullptr)
-      throw wrong("'" + std::string(word) + "' is no word of a plan; the words are dpN, tpN, ppN, mN, 1f1b and gpipe");
+      throw wrong("'" + std::string(word) +
+                  "' is no word of a plan; the words are dpN, tpN, ppN, mN, 1f1b and gpipe");
     int number = 0;
     const auto [end, failed] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
     if (failed != std::errc{} || end != digits.data() + digits.size() || number < 1 || number > 1024)
@@ -148,7 +149,8 @@ struct gpt_command {
     number("--sample", o.sample, 0, many, "Bytes to write in the end");
     flag("--prompt", o.prompt, "TEXT", "What the sample begins with");
     number("--temperature", o.temperature, 0.0, 1e6, "Of the sample; 0 takes the likeliest byte");
-    number("--evaluate-every", o.evaluate_every, 0, most_steps, "Steps between losses on held-out text; 0: one in the end");
+    number("--evaluate-every", o.evaluate_every, 0, most_steps,
+           "Steps between losses on held-out text; 0: one in the end");
     app.add_flag("--demo", o.demo, "First compares six plans with one device, then trains, by default under dp2");
   }
 
@@ -159,7 +161,9 @@ struct gpt_command {
       throw pt::error(word("--hidden", o.hidden) + " is no multiple of " + word("--heads", o.heads));
     if (o.warm_up && *o.warm_up >= o.steps)
       throw pt::error(word("--warm-up", *o.warm_up) + " leaves nothing of " + word("--steps", o.steps));
-    if (o.demo) fit(parse_plan(largest_plan_of_demo, o.batch), "--demo, whose largest plan is " + std::string(largest_plan_of_demo) + ",");
+    if (o.demo)
+      fit(parse_plan(largest_plan_of_demo, o.batch),
+          "--demo, whose largest plan is " + std::string(largest_plan_of_demo) + ",");
     if (o.plan.empty() && o.devices) {
       const parallel p = parse_plan("dp" + std::to_string(*o.devices), o.batch);
       fit(p, word("--devices", *o.devices) + " without --plan");
@@ -168,19 +172,23 @@ struct gpt_command {
     const std::string words = o.plan.empty() && o.demo ? "dp2" : o.plan, name = "--plan '" + words + "'";
     const parallel p = parse_plan(words, o.batch);
     if (o.devices && *o.devices < p.devices())
-      throw pt::error(name + " needs " + std::to_string(p.devices()) + " devices, more than " + word("--devices", *o.devices));
+      throw pt::error(name + " needs " + std::to_string(p.devices()) + " devices, more than " +
+                      word("--devices", *o.devices));
     fit(p, name);
     return p;
   }
 
- private:
+private:
   static std::string word(const char* flag, auto value) { return std::string(flag) + " " + std::to_string(value); }
   void fit(parallel const& p, std::string const& name) const {
     gpt_options const& o = options;
     const int parts = p.data * p.micro_batches;
-    auto cuts = [&](const char* what, int pieces) { return name + " cuts " + what + " into " + std::to_string(pieces) + ", "; };
+    auto cuts = [&](const char* what, int pieces) {
+      return name + " cuts " + what + " into " + std::to_string(pieces) + ", ";
+    };
     if (parts > o.batch) throw pt::error(cuts("the batch", parts) + "more than " + word("--batch", o.batch));
     if (p.tensor > o.heads) throw pt::error(cuts("the heads", p.tensor) + "more than " + word("--heads", o.heads));
-    if (p.stages > o.layers) throw pt::error(cuts("the layers", p.stages) + "more than " + word("--layers", o.layers));
+    if (p.stages > o.layers)
+      throw pt::error(cuts("the layers", p.stages) + "more than " + word("--layers", o.layers));
   }
 };

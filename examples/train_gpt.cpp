@@ -34,10 +34,14 @@ gpt_training training_of(gpt_options const& o) {
 }
 
 trainer make_trainer(gpt_options const& o, parallel const& plan, int batch, bool keep_gradients) {
-  return trainer{training_of(o), plan, pt::cpu{.devices = plan.devices(), .threads = o.threads},
+  return trainer{training_of(o),
+                 plan,
+                 pt::cpu{.devices = plan.devices(), .threads = o.threads},
                  pt::trainer_options{.seed = o.seed, .keep_gradients = keep_gradients},
-                 pt::bind<sample>(static_cast<std::size_t>(batch)), pt::bind<position>(static_cast<std::size_t>(o.length)),
-                 pt::bind<hidden>(static_cast<std::size_t>(o.hidden)), pt::bind<head>(static_cast<std::size_t>(o.heads)),
+                 pt::bind<sample>(static_cast<std::size_t>(batch)),
+                 pt::bind<position>(static_cast<std::size_t>(o.length)),
+                 pt::bind<hidden>(static_cast<std::size_t>(o.hidden)),
+                 pt::bind<head>(static_cast<std::size_t>(o.heads)),
                  pt::bind<head_width>(static_cast<std::size_t>(o.hidden / o.heads)),
                  pt::bind<inner>(static_cast<std::size_t>(4 * o.hidden))};
 }
@@ -59,8 +63,8 @@ pt::text_data read_data(gpt_options const& o) {
   return pt::text_data::from_bytes(std::move(bytes), {.seed = o.seed}, "this project's own text");
 }
 
-// FLOP/s of the best of many matrix products: what MFU is a part of. Each is over in a millisecond or two, so that some
-// have the cores for themselves even where other programs run.
+// FLOP/s of the best of many matrix products: what MFU is a part of. Each is over in a millisecond or two, so that
+// some have the cores for themselves even where other programs run.
 double measure_peak(int threads) {
   constexpr std::size_t n = 512;
   pt::on_cpu::workers team(threads);
@@ -84,11 +88,12 @@ double held_out_loss(trainer& t, gpt_options const& o, pt::text_data const& data
   return sum / static_cast<double>(batches.size());
 }
 
-// Continues the prompt byte by byte. The weights move to a trainer of one device and one sequence: a step of the whole
-// batch for every byte would be slow, and a plan keeps no weights to itself.
+// Continues the prompt byte by byte. The weights move to a trainer of one device and one sequence: a step of the
+// whole batch for every byte would be slow, and a plan keeps no weights to itself.
 std::string write(trainer const& trained, gpt_options const& o) {
   trainer writer = make_trainer(o, parallel{}, 1, false);
-  for (std::string const& name : trained.parameter_names()) writer.set_parameter(name, floats(trained.parameter(name)));
+  for (std::string const& name : trained.parameter_names())
+    writer.set_parameter(name, floats(trained.parameter(name)));
 
   std::string text = o.prompt.empty() ? "\n" : o.prompt;
   const auto length = static_cast<std::size_t>(o.length);
@@ -138,11 +143,12 @@ int run(gpt_command const& command) {
   const double unigrams = data.unigram_loss();
   const int threads = o.threads > 0 ? o.threads : std::max(1, pt::available_cores() / plan.devices());
   const double peak = measure_peak(std::min(plan.devices() * threads, pt::available_cores()));
-  std::printf("\nplan: %s on %d CPU device%s, %d thread%s each; matrix products reach %s\n"
-              "model: %d layers, hidden %d, %d heads, %s parameters; a step: %d x %d bytes\n",
-              plan.text().c_str(), plan.devices(), plan.devices() == 1 ? "" : "s", threads, threads == 1 ? "" : "s",
-              pt::quantity_text(peak, "FLOP/s").c_str(), o.layers, o.hidden, o.heads,
-              pt::quantity_text(static_cast<double>(t.parameter_count())).c_str(), o.batch, o.length);
+  std::printf(
+      "\nplan: %s on %d CPU device%s, %d thread%s each; matrix products reach %s\n"
+      "model: %d layers, hidden %d, %d heads, %s parameters; a step: %d x %d bytes\n",
+      plan.text().c_str(), plan.devices(), plan.devices() == 1 ? "" : "s", threads, threads == 1 ? "" : "s",
+      pt::quantity_text(peak, "FLOP/s").c_str(), o.layers, o.hidden, o.heads,
+      pt::quantity_text(static_cast<double>(t.parameter_count())).c_str(), o.batch, o.length);
 
   const std::uint64_t warm_up = o.warm_up.value_or(std::min<std::uint64_t>(50, o.steps / 10));
   const auto rate = pt::learning_rate::cosine(o.learning_rate, warm_up, o.steps, o.learning_rate / 10);
@@ -158,13 +164,17 @@ int run(gpt_command const& command) {
     };
     std::uint64_t step = 0, evaluated = 0;
     while (step < o.steps && !stop.requested()) {
-      const pt::text_batch b = data.batch(step, static_cast<std::size_t>(o.batch), static_cast<std::size_t>(o.length));
+      const pt::text_batch b =
+          data.batch(step, static_cast<std::size_t>(o.batch), static_cast<std::size_t>(o.length));
       t.set_learning_rate(rate.rate(step));
       const double begin = now();
       const float loss = t.step({{"tokens", b.inputs}, {"targets", b.targets}});
       const double seconds = now() - begin;
-      line.step({.step = ++step, .loss = loss, .gradient_norm = t.output("gradient_norm")[0],
-                 .learning_rate = t.learning_rate(), .seconds = seconds,
+      line.step({.step = ++step,
+                 .loss = loss,
+                 .gradient_norm = t.output("gradient_norm")[0],
+                 .learning_rate = t.learning_rate(),
+                 .seconds = seconds,
                  .tokens = static_cast<double>(b.inputs.size())});
       if (o.evaluate_every > 0 && step % o.evaluate_every == 0) evaluate(evaluated = step);
     }

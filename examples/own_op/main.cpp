@@ -1,5 +1,5 @@
-// Trains with an op of one's own under a plan: first its gradient against differences of the loss, in double; then the
-// plan against one device.
+// Trains with an op of one's own under a plan: first its gradient against differences of the loss, in double; then
+// the plan against one device.
 #include <cmath>
 #include <cstdio>
 #include <random>
@@ -8,8 +8,10 @@
 #include "squared_relu.hpp"
 namespace pt = partita;
 
-struct batch   : pt::axis<"batch", 64> {};    struct in  : pt::axis<"in", 16> {};
-struct feature : pt::axis<"feature", 48> {};  struct out : pt::axis<"out", 4> {};
+struct batch : pt::axis<"batch", 64> {};
+struct in : pt::axis<"in", 16> {};
+struct feature : pt::axis<"feature", 48> {};
+struct out : pt::axis<"out", 4> {};
 
 struct regression {
   constexpr auto operator()(auto& g) const {
@@ -26,7 +28,8 @@ using two_by_three = pt::policy::compose<pt::policy::data_parallel<2>, pt::polic
 static_assert(pt::verify<regression, two_by_three>());
 
 struct examples {  // y is a fixed function of x
-  std::vector<double> x = std::vector<double>(batch::extent * in::extent), y = std::vector<double>(batch::extent * out::extent);
+  std::vector<double> x = std::vector<double>(batch::extent * in::extent),
+                      y = std::vector<double>(batch::extent * out::extent);
   explicit examples(unsigned seed) {
     std::mt19937 random(seed);
     std::normal_distribution<double> normal;
@@ -38,7 +41,8 @@ struct examples {  // y is a fixed function of x
   }
 };
 
-// The largest difference between the gradient of a weight and (loss(w + h) - loss(w - h)) / 2h, of the largest gradient.
+// The largest difference between the gradient of a weight and (loss(w + h) - loss(w - h)) / 2h, of the largest
+// gradient.
 double gradient_error() {
   using in_double = pt::in_precision<regression, pt::f64>;
   pt::trainer<in_double> t{pt::training<in_double>{}, two_by_three{}, pt::cpu{.devices = 6}};
@@ -80,6 +84,7 @@ int main() {
     if (step % 40 == 0) std::printf("%4u %13.6f %15.6f\n", step, a, b);
     same = same && std::abs(a - b) <= 1e-4f * std::abs(a);
   }
-  std::printf(same ? "\nThe plan changes where things run, and not what they come to.\n" : "\nThe plan differs from one device.\n");
+  std::printf(same ? "\nThe plan changes where things run, and not what they come to.\n"
+                   : "\nThe plan differs from one device.\n");
   return same && error < 1e-6 ? 0 : 1;
 }

@@ -1,5 +1,5 @@
-// An op of one's own: y = max(x, 0)^2 (So et al. 2021), which the library does not have. It is complete with what stands
-// here: from the annotation follow its types, how plans may cut it, and what its pieces hold.
+// An op of one's own: y = max(x, 0)^2 (So et al. 2021), which the library does not have. It is complete with what
+// stands here: from the annotation follow its types, how plans may cut it, and what its pieces hold.
 #pragma once
 #include <partita/partita.hpp>
 

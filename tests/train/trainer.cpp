@@ -56,8 +56,9 @@ TEST_CASE("extents, devices and plans that do not fit") {
   const auto more_replicas_than_samples = [&] { return make({.data = 13}); };
   CHECK_THROWS_WITH_AS(more_replicas_than_samples(), Contains("sample"), pt::error);
   auto nowhere = [](auto& plan) { plan.op_trans(plan.ops("fc3"), pt::split<small::feature>{2, "tensor"}); };
-  CHECK_THROWS_WITH_AS((pt::trainer<adamw_training>{adamw_training{}, nowhere, pt::cpu{}, pt::bind<small::sample>(12)}),
-                       Contains("fc3"), pt::error);
+  CHECK_THROWS_WITH_AS(
+      (pt::trainer<adamw_training>{adamw_training{}, nowhere, pt::cpu{}, pt::bind<small::sample>(12)}),
+      Contains("fc3"), pt::error);
 }
 
 TEST_CASE("an evaluation has the loss that a step returns, and changes nothing") {
@@ -75,7 +76,8 @@ TEST_CASE("an evaluation has the loss that a step returns, and changes nothing")
 }
 
 TEST_CASE("outputs are whole, of the last step or evaluation") {
-  for (const small_plan plan : {small_plan{}, small_plan{.data = 2, .tensor = 2}, small_plan{.stages = 2, .micro_batches = 3}}) {
+  for (const small_plan plan :
+       {small_plan{}, small_plan{.data = 2, .tensor = 2}, small_plan{.stages = 2, .micro_batches = 3}}) {
     auto t = make(plan);
     const small_batch<float> b(1), other(2);
     const float loss = t.step(b.feeds());
@@ -99,8 +101,8 @@ TEST_CASE("outputs are whole, of the last step or evaluation") {
     t.evaluate(other.feeds());
     CHECK(t.output("logits").bytes != logits.bytes);
     CHECK_THROWS_WITH_AS(t.output("gradient_norm"), Contains("after an evaluation"), pt::error);
-    CHECK_THROWS_WITH_AS(t.output("nothing"), "the model has no output nothing (there are: loss, logits, gradient_norm)",
-                         pt::error);
+    CHECK_THROWS_WITH_AS(t.output("nothing"),
+                         "the model has no output nothing (there are: loss, logits, gradient_norm)", pt::error);
   }
 }
 
@@ -173,7 +175,8 @@ TEST_CASE("plans agree with one device") {
       rule.tensor("logits", numbers(one.output("logits")), numbers(other.output("logits")),
                   rule.allowed(numbers(one.output("logits")), 0));
       double most = 0;
-      for (std::string const& name : one.parameter_names()) most = std::max(most, largest(numbers(one.gradient(name))));
+      for (std::string const& name : one.parameter_names())
+        most = std::max(most, largest(numbers(one.gradient(name))));
       for (std::string const& name : one.parameter_names()) {
         const std::vector<double> gradient = numbers(one.gradient(name));
         const double allowed = rule.allowed(gradient, most);
@@ -183,14 +186,15 @@ TEST_CASE("plans agree with one device") {
         other.set_parameter(name, std::vector<float>(w.as<float>(), w.as<float>() + w.size()));
       }
     }
-    INFO(plan.data, " x ", plan.tensor, " x ", plan.stages, ", ", plan.micro_batches, " micro-batches: ", rule.where(),
-         " differs by ", rule.worst(), " of what is allowed");
+    INFO(plan.data, " x ", plan.tensor, " x ", plan.stages, ", ", plan.micro_batches,
+         " micro-batches: ", rule.where(), " differs by ", rule.worst(), " of what is allowed");
     CHECK(rule.holds());
   }
 }
 
 TEST_CASE("a number that is not finite is an error that names its op, and changes nothing") {
-  for (const small_plan plan : {small_plan{}, small_plan{.data = 2, .tensor = 2}, small_plan{.stages = 2, .micro_batches = 2}}) {
+  for (const small_plan plan :
+       {small_plan{}, small_plan{.data = 2, .tensor = 2}, small_plan{.stages = 2, .micro_batches = 2}}) {
     auto t = make(plan);
     small_batch<float> b;
     t.step(b.feeds());
@@ -240,11 +244,13 @@ TEST_CASE("weight decay leaves out whom it is told to") {
   for (const char* name : {"fc1.bias", "fc2.weight", "fc2.bias"})
     CHECK(decayed.parameter(name).bytes == plain.parameter(name).bytes);
   const std::vector<double> a = numbers(decayed.parameter("fc1.weight")), c = numbers(plain.parameter("fc1.weight"));
-  for (std::size_t i = 0; i < a.size(); ++i) CHECK(a[i] == doctest::Approx(c[i] - rate * decay * before[i]).epsilon(1e-4));
+  for (std::size_t i = 0; i < a.size(); ++i)
+    CHECK(a[i] == doctest::Approx(c[i] - rate * decay * before[i]).epsilon(1e-4));
 }
 
 TEST_CASE("memory is as planned, and traffic is that of one step") {
-  for (const small_plan plan : {small_plan{}, small_plan{.data = 2}, small_plan{.tensor = 2, .stages = 2, .micro_batches = 2}}) {
+  for (const small_plan plan :
+       {small_plan{}, small_plan{.data = 2}, small_plan{.tensor = 2, .stages = 2, .micro_batches = 2}}) {
     auto t = make(plan);
     const small_batch<float> b;
     CHECK(t.communication().bytes == 0);
