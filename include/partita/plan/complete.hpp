@@ -12,8 +12,8 @@ struct completion {
   completed& out;
   growing<int> next_value;  // values of one slot are chained
   growing<int> last_value;  // per slot: a tensor, or (after all tensors) a tensor made again
-  growing<short> region;    // per op: the mode of its replicas in time, or -1
-  growing<int> entry;       // per mode: the first backward op of that region
+  growing<int> region;      // per op: what it is run again with, or -1
+  growing<int> entry;       // per region: the first backward op
 
   constexpr void note(wrong what, int op, long have = 0, long allowed = 0) {
     if (!out.first) out.first = plan.about(what, op, nullptr, have, allowed, 0);
@@ -41,13 +41,42 @@ struct completion {
     if (out.source_value[g.ops[maker].first_output + g.tensors.size] < 0) add_compute(maker, true);
     return tensor + g.tensors.size;
   }
-  // A mode that replicates an op and is not laid out in space.
+  // A cast or view of a parameter that all micro-batches share is not run again: it would wait for the gradients of all.
+  constexpr void keep_what_parameters_make() {
+    growing<bool> in_turns;  // per region: some op is cut in time
+    for (int r = 0; r < entry.size; ++r) in_turns.push(false);
+    auto turns = [&](int op) {
+      op_plan const& p = plan.of(op);
+      for (int c = 0; c < p.cut_count; ++c) {
+        bool in_space = false;
+        for (int l = 0; l < p.level_count; ++l) in_space = in_space || p.levels[l].mode == p.cuts[c].mode;
+        if (p.cuts[c].dim >= 0 && p.cuts[c].pieces > 1 && !in_space) return true;
+      }
+      return false;
+    };
+    for (int op = 0; op < region.size; ++op)
+      if (region[op] >= 0 && turns(op)) in_turns[region[op]] = true;
+    growing<bool> of_parameters;
+    for (int op = 0; op < region.size; ++op) {
+      op_entry const& e = g.ops[op];
+      bool all = e.info->source == source_kind::parameter || e.input_count > 0;
+      for (int i = 0; i < e.input_count; ++i) all = all && of_parameters[g.tensors[g.input(e, i)].op];
+      of_parameters.push(all);
+      if (all && region[op] >= 0 && in_turns[region[op]] && !turns(op)) region[op] = -1;
+    }
+  }
+  // Ops that one mode replicates, not laid out in space, and that stand on the same devices: what the devices before
+  // send is kept, so that a stage of a pipeline does not wait for another one to run again.
   constexpr void find_regions() {
     bool any = false;
     for (int op = 0; op < g.ops.size && !any; ++op)
       for (int c = 0; c < plan.of(op).cut_count; ++c) any = any || plan.of(op).cuts[c].dim < 0;
     if (!any) return;
-    for (int m = 0; m < plan.modes().size; ++m) entry.push(-1);
+    struct place_and_mode {
+      placement where;
+      short mode = -1;
+    };
+    growing<place_and_mode> all;
     for (int op = 0; op < g.ops.size; ++op) {
       op_plan const& p = plan.of(op);
       short mode = -1;
@@ -57,8 +86,19 @@ struct completion {
           for (int l = 0; l < p.level_count; ++l) in_space = in_space || p.levels[l].mode == p.cuts[c].mode;
           if (p.cuts[c].dim < 0 && p.cuts[c].pieces > 1 && !in_space) mode = p.cuts[c].mode;
         }
-      region.push(mode);
+      region.push(-1);
+      if (mode < 0) continue;
+      const placement where = place(p);
+      int r = all.size - 1;  // most ops are of the last one
+      while (r >= 0 && !(all[r].mode == mode && all[r].where == where)) --r;
+      if (r < 0) {
+        r = all.size;
+        all.push({where, mode});
+        entry.push(-1);
+      }
+      region.back() = r;
     }
+    keep_what_parameters_make();
     for (int op = g.ops.size - 1; op >= 0; --op)
       if (g.ops[op].when == pass::backward && region[g.ops[op].origin] >= 0) entry[region[g.ops[op].origin]] = op;
   }
