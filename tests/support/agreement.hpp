@@ -37,7 +37,7 @@ class agreement {
   }
   // What a tensor may differ by: 1e-5 of max(its largest, 1e-3 of the model's largest).
   double allowed(std::vector<double> const& wanted, double most_of_model, double rounding = 0) const {
-    const double floor = (f64_ ? 1e-11 : 1e-6) * most_of_model;  // a chance rounding of one device's is no bound
+    const double floor = (f64_ ? 1e-11 : 1e-5) * most_of_model;  // a chance rounding of one device's is no bound
     return std::max({tolerance_ * std::max(largest(wanted), 1e-3 * most_of_model), granted * rounding, floor});
   }
   void tensor(std::string const& name, std::vector<double> const& wanted, std::vector<double> const& have, double allowed) {

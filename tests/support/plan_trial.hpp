@@ -16,7 +16,8 @@ namespace partita::testing {
 
 struct trial_options {
   int most_devices = 8, steps = 3;
-  bool print = false;  // the plan, whatever comes of it
+  bool print = false;     // the plan, whatever comes of it
+  bool minimise = false;  // a failing plan also in a smaller form
 };
 struct trial_result {
   std::string fault;  // empty: agreed
@@ -57,12 +58,57 @@ template <class Training> class plan_trial {
 
   trial_result run() {
     trial_result r;
-    std::string text;
+    plan_base plan(g_);
+    r.words = "seed " + std::to_string(seed_) + ": " + random_plan(plan, random_, how_.most_devices).make();
+    if (how_.print) std::printf("%s\n%s", r.words.c_str(), describe_plan(g_, plan).c_str());
+    random_of_inputs_ = random_;
+    r.fault = fault_of(plan, r);
+    if (r.fault.empty()) return r;
+    std::string words = r.words + "\n  " + r.fault + "\n" + describe_plan(g_, plan);
+    if (how_.minimise && r.fault.find("rejected") == std::string::npos) words += "smaller:\n" + smaller(plan);
+    r.fault = words;
+    return r;
+  }
+  // Takes cuts and assignments out while the plan still fails.
+  std::string smaller(plan_base& plan) {
+    std::string fault;
+    for (bool any = true; any;) {
+      any = false;
+      for (int op = g_.ops.size - 1; op >= 0; --op) {
+        auto attempt = [&](op_plan const& less) {
+          const op_plan kept = plan.of(op);
+          plan.of(op) = less;
+          trial_result r;
+          const std::string now = fault_of(plan, r);
+          if (now.empty() || now.find("rejected") != std::string::npos) {
+            plan.of(op) = kept;
+            return;
+          }
+          fault = now;
+          any = true;
+        };
+        if (g_.ops[op].when != pass::forward && (plan.of(op).cut_count > 0 || plan.of(op).assigned)) attempt(op_plan{});
+        for (int c = plan.of(op).cut_count - 1; c >= 0; --c) {
+          op_plan less = plan.of(op);
+          for (int k = c; k + 1 < less.cut_count; ++k) less.cuts[k] = less.cuts[k + 1];
+          --less.cut_count;
+          attempt(less);
+        }
+        for (int l = 0; l < plan.of(op).level_count; ++l)
+          if (plan.of(op).levels[l].coordinate > 0) {
+            op_plan less = plan.of(op);
+            less.levels[l].coordinate = 0;
+            attempt(less);
+          }
+      }
+    }
+    return "  " + fault + "\n" + describe_plan(g_, plan);
+  }
+
+ private:
+  std::string fault_of(plan_base const& plan, trial_result& r) {
+    random_ = random_of_inputs_;
     try {
-      plan_base plan(g_);
-      r.words = "seed " + std::to_string(seed_) + ": " + random_plan(plan, random_, how_.most_devices).make();
-      text = describe_plan(g_, plan);
-      if (how_.print) std::printf("%s\n%s", r.words.c_str(), text.c_str());
       completed c;
       if (const finding f = verify_plan(g_, plan, c)) throw error("the plan is rejected: " + describe(f));
       r.devices = c.devices;
@@ -77,19 +123,16 @@ template <class Training> class plan_trial {
         programs.push_back(lower(shared, rank));
         forward.push_back(lower(shared, rank, true));
         r.instructions += programs.back().instructions.size();
-        for (program const& p : {programs.back(), forward.back()})
-          if (const std::string fault = memory_fault(p); !fault.empty())
+        for (program const* p : {&programs.back(), &forward.back()})
+          if (const std::string fault = memory_fault(*p); !fault.empty())
             throw error("rank " + std::to_string(rank) + ": " + fault);
       }
       compare(programs, forward, r);
     } catch (std::exception const& e) {
-      r.fault = e.what();
+      return e.what();
     }
-    if (!r.fault.empty()) r.fault = r.words + "\n  " + r.fault + "\n" + text;
-    return r;
+    return "";
   }
-
- private:
   static constexpr bool clips = Training::clip_type::clips;
   template <class Of> static auto model_of(random_model const& m) {
     if constexpr (std::is_same_v<typename Of::model_type, random_model>) return m;
@@ -167,7 +210,7 @@ template <class Training> class plan_trial {
 
   trial_options how_;
   unsigned seed_;
-  std::mt19937 random_;
+  std::mt19937 random_, random_of_inputs_;
   random_case case_;
   Training training_{};
   graph_type g_;

@@ -6,9 +6,14 @@
 #include <vector>
 
 #include <partita/plan/verify.hpp>
+#include <partita/policy/context_parallel.hpp>
+#include <partita/policy/coshard.hpp>
 #include <partita/policy/data_parallel.hpp>
 #include <partita/policy/pipeline.hpp>
+#include <partita/policy/recompute.hpp>
+#include <partita/policy/sequence_parallel.hpp>
 #include <partita/policy/tensor_parallel.hpp>
+#include <partita/policy/zero.hpp>
 
 namespace partita::testing {
 
@@ -60,7 +65,7 @@ class random_plan {
       default:
         op_by_op();
         if (chance(50)) override_some(true);
-        if (chance(40)) order_some();
+        if (!runs_again_ && chance(40)) order_some();  // what runs again waits for gradients too
     }
     return words_;
   }
@@ -77,6 +82,7 @@ class random_plan {
     std::vector<int> order{0, 1, 2};
     std::shuffle(order.begin(), order.end(), random_);
     bool staged = false;
+    int replicas = 1, tensor = 1;
     for (int kind : order) {
       const int most = std::min(4, most_ / devices);
       if (chance(25)) continue;
@@ -85,11 +91,20 @@ class random_plan {
         policy::data_parallel_of{n}(plan_);
         devices *= n;
         room /= n;
+        replicas = n;
         say("data " + std::to_string(n));
       } else if (kind == 1) {
         const int n = 1 + below(most);
+        if (chance(25)) {
+          const int along = std::min(n, std::min(extent("position"), extent("head")));
+          policy::context_parallel_of{along, axis("position"), chance(80) ? axis("head") : nullptr}(plan_);
+          devices *= along;
+          say("context " + std::to_string(along));
+          continue;
+        }
         policy::tensor_parallel_of{n}(plan_);
         devices *= n;
+        tensor = n;
         say("tensor " + std::to_string(n));
       } else if (chance(30)) {
         const int n = micro_batches(room);
@@ -104,9 +119,34 @@ class random_plan {
         say((turns ? "1f1b " : "gpipe ") + std::to_string(stages) + " x " + std::to_string(n));
       }
     }
+    if (tensor > 1 && tensor <= extent("position") && chance(40)) {
+      policy::sequence_parallel_of{tensor}(plan_);
+      say("sequence");
+    }
+    bool again = false;
+    if (chance(20) && !matching("block.*").empty()) {
+      again = true;
+      const char* patterns[]{"block.*", "block.*.unit*", "block.0*"};
+      const char* chosen = patterns[below(3)];
+      if (!matching(chosen).empty()) {
+        policy::recompute_of{chosen}(plan_);
+        say("recompute " + std::string(chosen));
+      }
+    }
+    if (!again && chance(15) && !matching("block.*.unit*").empty()) {
+      const int n = 1 + below(3);
+      policy::coshard_of{axis("inner"), n, "block.*.unit*"}(plan_);
+      again = true;
+      say("coshard " + std::to_string(n));
+    }
+    if (replicas > 1 && chance(40)) {
+      const int stage = 1 + below(3);
+      policy::zero_of{stage, replicas}(plan_);
+      say("zero " + std::to_string(stage));
+    }
     for (int op = 0; op < g_.ops.size; ++op)
       if (g_.ops[op].when == pass::forward && !plan_.of(op).assigned) plan_.op_assign(ref(op), grid{});
-    if (!staged && chance(30)) order_some();
+    if (!staged && !again && chance(30)) order_some();
     return staged;
   }
   // Cuts of the batch in time; what cuts it in space later needs room.
@@ -116,6 +156,19 @@ class random_plan {
     else if (n > room) room = 0;
     else room /= n;
     return n;
+  }
+
+  axis_info const* axis(std::string_view name) const {
+    for (binding const& b : g_.bindings)
+      if (b.axis->name == name) return b.axis;
+    return nullptr;
+  }
+  int extent(std::string_view name) const { return static_cast<int>(g_.extent(axis(name))); }
+  std::vector<int> matching(std::string_view pattern) const {
+    std::vector<int> all;
+    for (int op = 0; op < g_.ops.size; ++op)
+      if (g_.ops[op].when == pass::forward && matches(pattern, g_.name(op).view())) all.push_back(op);
+    return all;
   }
 
   // ---- op by op
@@ -136,7 +189,9 @@ class random_plan {
     const int time = below(3) == 0 ? 0 : 10 + below(50), space = 30 + below(70), micro = chance(40) ? 1 + below(4) : 0;
     say("op by op on " + std::to_string(devices) + " devices");
     if (micro > 0 && chance(50)) plan_.op_trans(plan_.ops(), cut_axis{plan_.batch_axis(), micro, mode_name("micro")});
-    int coordinate = 0;
+    int coordinate = 0, region = chance(25) ? 1 : 0;  // of ops that are run again
+    runs_again_ = region > 0;
+    if (runs_again_) say("recompute");
     for (int op = 0; op < g_.ops.size; ++op) {
       if (g_.ops[op].when != pass::forward) continue;
       std::vector<axis_of_grid> mine = dimensions;
@@ -147,6 +202,8 @@ class random_plan {
       if (chance(30)) coordinate = below(8);
       place(op, mine, stages ? 40 : 0, coordinate);
       cut(op, mine, space, time);
+      if (region > 0 && chance(20)) region = 1 + below(3);
+      if (region > 0 && chance(70)) plan_.op_trans(ref(op), replicate{2, "again." + std::to_string(region)});
     }
   }
   void place(int op, std::vector<axis_of_grid>& on, int percent_fixed, int coordinate) {
@@ -243,6 +300,7 @@ class random_plan {
       op_entry const& e = g_.ops[op];
       if (e.when == pass::forward || e.origin == op || !chance(percent)) continue;
       if (!backward && e.when == pass::backward) continue;
+      if (plan_.of(op).assigned || plan_.of(op).cut_count > 0) continue;  // a policy has been here
       op_plan const from = plan_.of(e.origin);  // a copy: the list of modes grows
       std::vector<axis_of_grid> on;
       if (chance(40)) {  // elsewhere
@@ -284,11 +342,18 @@ class random_plan {
     std::vector<int> renewed(static_cast<std::size_t>(g_.tensors.size), -1);
     for (int t = 0; t < g_.tensors.size; ++t)
       if (g_.tensors[t].carried >= 0) renewed[static_cast<std::size_t>(g_.tensors[t].carried)] = g_.tensors[t].op;
+    std::vector<int> stored(static_cast<std::size_t>(g_.tensors.size), -1);  // what a view of a parameter is a view of
+    for (int t = 0; t < g_.tensors.size; ++t) {
+      op_entry const& e = g_.ops[g_.tensors[t].op];
+      stored[static_cast<std::size_t>(t)] = e.info->source != source_kind::none ? t
+                                            : e.info->is_view ? stored[static_cast<std::size_t>(g_.input(e, 0))] : -1;
+    }
     for (int op = 0; op < n; ++op)
       for (int i = 0; i < g_.ops[op].input_count; ++i) {
-        const int t = g_.input(g_.ops[op], i);
+        const int t = g_.input(g_.ops[op], i), of = stored[static_cast<std::size_t>(t)];
         edge(g_.tensors[t].op, op);
-        if (const int writer = renewed[static_cast<std::size_t>(t)]; writer >= 0 && writer != op) edge(op, writer);
+        if (of < 0) continue;
+        if (const int writer = renewed[static_cast<std::size_t>(of)]; writer >= 0 && writer != op) edge(op, writer);
       }
     for (int op = 0; op < n; ++op)
       if (waits[static_cast<std::size_t>(op)] == 0) ready.push_back(op);
@@ -324,6 +389,7 @@ class random_plan {
   graph_data const& g_;
   std::mt19937& random_;
   int most_;
+  bool runs_again_ = false;
   std::string words_;
 };
 
