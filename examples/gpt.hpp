@@ -1,5 +1,5 @@
 // A GPT over bytes, as GPT-2 is built (Radford et al. 2019): token and position embeddings, blocks that normalise
-// first, causal attention, gelu, and the embedding table again as the last layer. A token is a byte: any text is data.
+// first, causal attention, gelu, and the embedding table again as the last layer. A token is a byte.
 #pragma once
 #include <cmath>
 
