@@ -53,7 +53,7 @@ inline std::string completed_plan(partita::plan_base const& plan, partita::pass 
           words_of(plan, n.over, [&](int letter) { return std::string(f.dims[letter].axis->name); });
       std::snprintf(line, sizeof line, "%-42s %s\n", name.c_str(), cuts.c_str());
     } else {
-      partita::value const &before = c.values[c.input(n, 0)], &after = c.values[n.first_value];
+      partita::node_value const &before = c.values[c.input(n, 0)], &after = c.values[n.first_value];
       auto axis = [&](int a) { return std::string(g.operand_of(after.tensor).axes[a]->name); };
       std::snprintf(line, sizeof line, "  %-8s %-31s %s  ->  %s\n", kind_of(n.kind), name.c_str(),
                     words_of(plan, before.lay, axis).c_str(), words_of(plan, after.lay, axis).c_str());
