@@ -1,6 +1,7 @@
 // A growing array for constant evaluation, which is metered: std::vector's push_back costs clang some 40 steps, this 3.
 #pragma once
 #include <cstddef>
+#include <type_traits>
 
 namespace partita {
 
@@ -32,7 +33,9 @@ template <class T> struct growing {
   }
   constexpr void reserve(int wanted) {
     if (wanted <= room) return;
-    T* more = new T[static_cast<std::size_t>(wanted)]{};
+    T* more = nullptr;
+    if constexpr (std::is_scalar_v<T>) more = new T[static_cast<std::size_t>(wanted)];  // `{}` would be a metered loop
+    else more = new T[static_cast<std::size_t>(wanted)]{};
     for (int i = 0; i < size; ++i) more[i] = static_cast<T&&>(at[i]);
     delete[] at;
     at = more;
@@ -40,6 +43,8 @@ template <class T> struct growing {
   }
   constexpr void resize(int wanted) {
     reserve(wanted);
+    if constexpr (std::is_scalar_v<T>)
+      for (int i = size; i < wanted; ++i) at[i] = T{};
     size = wanted;
   }
   constexpr T& operator[](int i) { return at[i]; }

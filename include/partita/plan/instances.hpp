@@ -79,7 +79,7 @@ constexpr bool node_matches(graph_data const& g, plan_base const& plan, node con
   if (m.op >= 0 && (n.op != m.op || (m.when < 0 && n.replayed))) return false;
   if (m.when >= 0 && static_cast<int>(n.replayed ? pass::backward : g.ops[n.op].when) != m.when) return false;
   if (m.coordinate >= 0) {
-    const op_plan p = inherited(g, plan, n.placed_as);
+    op_plan const& p = placed_by(g, plan, n.placed_as);
     for (int l = 0; l < p.level_count; ++l)
       if (p.levels[l].mode == level && p.levels[l].coordinate == m.coordinate) return true;
     return false;
@@ -87,29 +87,53 @@ constexpr bool node_matches(graph_data const& g, plan_base const& plan, node con
   return true;
 }
 
-// Calls `visit(from, to)` for every edge.
+// Does an instance of `n` at index i wait for exactly the instance i of the value's maker? So it is nearly everywhere:
+// one has to look at the modes once, and not for every index.
+constexpr bool waits_for_its_own_index(completed const& c, node_value const& v, node const& n) {
+  node const& made = c.nodes.at[v.node];
+  if (made.time.count != n.time.count) return false;
+  for (int m = 0; m < n.time.count; ++m) {
+    if (made.time.modes[m] != n.time.modes[m] || made.time.extents[m] != n.time.extents[m]) return false;
+    bool stored = false;
+    for (int p = 0; p < v.lay.count; ++p) stored = stored || (v.lay.parts[p].in_time() && v.lay.parts[p].mode == n.time.modes[m]);
+    if (!stored) return false;
+  }
+  return true;
+}
+
+// Calls `visit(from, to)` for every edge. Arrays are read through `at`: a call costs constant evaluation more than the
+// access.
 template <class F>
 constexpr void each_edge(graph_data const& g, plan_base const& plan, completed const& c, instance_graph const& ig,
                          finding& first, F visit) {
   for (int id = 0; id < c.nodes.size; ++id) {
-    node const& n = c.nodes[id];
-    const int count = n.time.size();
-    for (int i = 0; i < count; ++i) {
-      int at[max_time_modes]{};
-      n.time.index(i, at);
-      for (int k = 0; k < n.input_count; ++k)
-        each_producer(c, ig, c.input(n, k), n.time, at, [&](int from) { visit(from, ig.first[id] + i); });
-      if (n.not_before >= 0 && c.node_of_op[n.not_before] >= 0) {
-        node const& entry = c.nodes[c.node_of_op[n.not_before]];
-        for (int k = 0; k < entry.input_count; ++k) {
-          const int v = c.input(entry, k);
-          if (g.ops[g.tensors[c.values[v].tensor].op].when == pass::backward)
-            each_producer(c, ig, v, n.time, at, [&](int from) { visit(from, ig.first[id] + i); });
+    node const& n = c.nodes.at[id];
+    const int own = ig.first.at[id], count = ig.first.at[id + 1] - own;
+    auto after = [&](int value_id) {  // all instances wait for theirs of a value
+      node_value const& v = c.values.at[value_id];
+      const int made = ig.first.at[v.node];
+      if (waits_for_its_own_index(c, v, n)) {
+        for (int i = 0; i < count; ++i) visit(made + i, own + i);
+      } else if (c.nodes.at[v.node].time.count == 0) {
+        for (int i = 0; i < count; ++i) visit(made, own + i);
+      } else
+        for (int i = 0; i < count; ++i) {
+          int at[max_time_modes]{};
+          n.time.index(i, at);
+          each_producer(c, ig, value_id, n.time, at, [&](int from) { visit(from, own + i); });
         }
+    };
+    for (int k = 0; k < n.input_count; ++k) after(c.inputs.at[n.first_input + k]);
+    if (n.not_before >= 0 && c.node_of_op[n.not_before] >= 0) {
+      node const& entry = c.nodes[c.node_of_op[n.not_before]];
+      for (int k = 0; k < entry.input_count; ++k) {
+        const int v = c.input(entry, k);
+        if (g.ops[g.tensors[c.values[v].tensor].op].when == pass::backward) after(v);
       }
-      if (n.kind == node_kind::assemble)
-        if (const int before = previous_assembled(c, n, i); before >= 0) visit(ig.first[id] + before, ig.first[id] + i);
     }
+    if (n.kind == node_kind::assemble)
+      for (int i = 0; i < count; ++i)
+        if (const int before = previous_assembled(c, n, i); before >= 0) visit(own + before, own + i);
   }
   // Readers of a stored tensor before the op that renews it: also those of its views, and of moves of it, since a slice,
   // or what a device sends itself, is a place inside it.
@@ -153,10 +177,15 @@ constexpr void each_edge(graph_data const& g, plan_base const& plan, completed c
       node const& n = c.nodes[id];
       const int which = m.index_of_mode >= 0 ? n.time.find(mode) : -1;
       if (m.index_of_mode >= 0 && (which < 0 || n.time.extents[which] <= m.index_of_mode)) continue;
-      int inner = 1;
-      for (int q = n.time.count - 1; q > which; --q) inner *= n.time.extents[q];
-      for (int i = 0, count = n.time.size(); i < count; ++i)
-        if (which < 0 || i / inner % n.time.extents[which] == m.index_of_mode) {
+      const int count = n.time.size();
+      int inner = count, outer = count;  // runs of `inner` instances, `outer` apart
+      if (which >= 0) {
+        inner = 1;
+        for (int q = n.time.count - 1; q > which; --q) inner *= n.time.extents[q];
+        outer = inner * n.time.extents[which];
+      }
+      for (int run = which < 0 ? 0 : m.index_of_mode * inner; run < count; run += outer)
+        for (int i = run; i < run + inner; ++i) {
           hit = true;
           found(ig.first[id] + i);
         }
@@ -200,18 +229,20 @@ constexpr finding build_instances(graph_data const& g, plan_base const& plan, co
   }
   ig.begin.push(0);
   for (wish const& w : plan.wishes()) ig.wish_lines.push(w.line);
-  int edges = 0;
-  detail::each_edge(g, plan, c, ig, first, [&](int from, int) {
-    ++ig.begin[from + 1];
-    ++edges;
-  });
-  for (int v = 0; v < ig.vertices; ++v) ig.begin[v + 1] += ig.begin[v];
-  ig.to.resize(edges);
-  growing<int> next = ig.begin;
+  growing<int> ends;  // of each edge: from, to
+  ends.reserve(4 * ig.vertices + 16);
   detail::each_edge(g, plan, c, ig, first, [&](int from, int to) {
-    ig.to[next[from]++] = to;
-    ++ig.waits[to];
+    if (ends.size + 2 > ends.room) ends.reserve(2 * ends.room);
+    ends.at[ends.size] = from;
+    ends.at[ends.size + 1] = to;
+    ends.size += 2;
+    ++ig.begin.at[from + 1];
+    ++ig.waits.at[to];
   });
+  for (int v = 0; v < ig.vertices; ++v) ig.begin.at[v + 1] += ig.begin.at[v];
+  ig.to.resize(ends.size / 2);
+  growing<int> next = ig.begin;
+  for (int e = 0; e < ends.size; e += 2) ig.to.at[next.at[ends.at[e]]++] = ends.at[e + 1];
   return first;
 }
 

@@ -42,6 +42,12 @@ constexpr op_plan inherited(graph_data const& g, plan_base const& p, int op) {
   return own;
 }
 
+// Of the same, the place alone, and nothing copied.
+constexpr op_plan const& placed_by(graph_data const& g, plan_base const& p, int op) {
+  op_plan const& own = p.of(op);
+  return own.assigned || g.ops[op].origin == op ? own : p.of(g.ops[op].origin);
+}
+
 constexpr placement place(op_plan const& p) {
   placement w;
   int stride = 1;
