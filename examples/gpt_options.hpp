@@ -99,7 +99,7 @@ struct gpt_options {
   std::optional<int> devices;
   int threads = 0;
   int layers = 4, hidden = 128, heads = 4, length = 64, batch = 16;
-  std::uint64_t steps = 800;
+  std::uint64_t steps = 600;
   double learning_rate = 3e-3;
   std::optional<std::uint64_t> warm_up;
   double clip = 1, weight_decay = 0.1, dropout = 0;
