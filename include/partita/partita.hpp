@@ -1,6 +1,5 @@
 // All of partita but what needs MPI, CUDA or NCCL, which are included by name.
 #pragma once
-#include <partita/plan/file.hpp>
 #include <partita/planning.hpp>
 #include <partita/train/interrupt.hpp>
 #include <partita/train/learning_rate.hpp>

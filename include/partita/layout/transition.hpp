@@ -6,6 +6,8 @@
 
 #include <partita/layout/layout.hpp>
 
+#include <partita/core/begin_planning_code.hpp>
+
 namespace partita {
 
 enum class transition_kind : std::uint8_t { all_reduce, reduce_scatter, all_gather, all_to_all, slice };
@@ -150,3 +152,5 @@ std::vector<transition_step> cheapest_chain(layout const& from, layout const& to
 }
 
 }  // namespace partita
+
+#include <partita/core/end_planning_code.hpp>

@@ -5,6 +5,8 @@
 #include <partita/core/words.hpp>
 #include <partita/model/graph_entries.hpp>
 
+#include <partita/core/begin_planning_code.hpp>
+
 namespace partita {
 
 // Throws partita::error if an axis of the graph has no extent, if one axis made of two is not their product, or if an
@@ -41,3 +43,5 @@ inline void check_extents(graph_data const& g) {
 }
 
 }  // namespace partita
+
+#include <partita/core/end_planning_code.hpp>

@@ -12,6 +12,8 @@
 #include <partita/core/words.hpp>
 #include <partita/model/graph_entries.hpp>
 
+#include <partita/core/begin_planning_code.hpp>
+
 namespace partita {
 
 namespace detail {
@@ -109,3 +111,5 @@ inline std::vector<std::uint64_t> random_keys(graph_data const& g, std::vector<s
 }
 
 }  // namespace partita
+
+#include <partita/core/end_planning_code.hpp>

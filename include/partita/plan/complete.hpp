@@ -3,6 +3,8 @@
 #pragma once
 #include <partita/plan/resolve.hpp>
 
+#include <partita/core/begin_planning_code.hpp>
+
 namespace partita {
 namespace detail {
 
@@ -391,3 +393,5 @@ constexpr void complete(graph_data const& g, plan_base const& plan, completed& o
 }
 
 }  // namespace partita
+
+#include <partita/core/end_planning_code.hpp>

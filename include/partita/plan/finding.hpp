@@ -7,6 +7,8 @@
 #include <partita/core/text.hpp>
 #include <partita/core/words.hpp>
 
+#include <partita/core/begin_planning_code.hpp>
+
 namespace partita {
 
 enum class wrong : std::uint8_t {
@@ -92,3 +94,5 @@ struct finding {
 }
 
 }  // namespace partita
+
+#include <partita/core/end_planning_code.hpp>

@@ -3,6 +3,8 @@
 #pragma once
 #include <partita/plan/resolve.hpp>
 
+#include <partita/core/begin_planning_code.hpp>
+
 namespace partita {
 
 struct instance_graph {
@@ -299,3 +301,5 @@ constexpr finding check_acyclic(graph_data const& g, completed const& c, instanc
 }
 
 }  // namespace partita
+
+#include <partita/core/end_planning_code.hpp>

@@ -5,6 +5,8 @@
 #include <partita/plan/finding.hpp>
 #include <partita/plan/primitives.hpp>
 
+#include <partita/core/begin_planning_code.hpp>
+
 namespace partita {
 
 // A cut of one op, its axis resolved to a letter; -1: replicas.
@@ -298,3 +300,5 @@ class plan_base {
 };
 
 }  // namespace partita
+
+#include <partita/core/end_planning_code.hpp>

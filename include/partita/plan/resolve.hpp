@@ -3,6 +3,8 @@
 #pragma once
 #include <partita/plan/completed.hpp>
 
+#include <partita/core/begin_planning_code.hpp>
+
 namespace partita::detail {
 
 // Ops of the update that belong to no parameter (norm, clipping) stand on all devices.
@@ -164,3 +166,5 @@ namespace partita {
 constexpr void inherit(plan_base& plan, int op) { plan.of(op) = detail::inherited(plan.graph(), plan, op); }
 
 }  // namespace partita
+
+#include <partita/core/end_planning_code.hpp>

@@ -4,6 +4,8 @@
 #include <partita/plan/complete.hpp>
 #include <partita/plan/instances.hpp>
 
+#include <partita/core/begin_planning_code.hpp>
+
 namespace partita {
 
 // The model's own mistakes that are values.
@@ -255,3 +257,5 @@ template <class Model, class Policy>
 inline constexpr finding check = detail::find_mistake(as_training<Model>{}, Policy{});
 
 }  // namespace partita
+
+#include <partita/core/end_planning_code.hpp>

@@ -1,6 +1,7 @@
 // Policies one inside the other: the dimensions of a later policy lie inside those of earlier ones.
 #pragma once
-#include <boost/hana.hpp>
+#include <boost/hana/for_each.hpp>
+#include <boost/hana/tuple.hpp>
 
 #include <partita/plan/plan.hpp>
 

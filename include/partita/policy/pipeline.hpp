@@ -2,6 +2,8 @@
 #pragma once
 #include <partita/policy/schedule.hpp>
 
+#include <partita/core/begin_planning_code.hpp>
+
 namespace partita::policy {
 
 namespace detail {
@@ -150,3 +152,5 @@ template <int Stages, class Schedule, int MicroBatches> struct pipeline {
 };
 
 }  // namespace partita::policy
+
+#include <partita/core/end_planning_code.hpp>

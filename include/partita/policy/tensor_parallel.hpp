@@ -2,6 +2,8 @@
 #pragma once
 #include <partita/plan/plan.hpp>
 
+#include <partita/core/begin_planning_code.hpp>
+
 namespace partita::policy {
 
 namespace detail {
@@ -101,3 +103,5 @@ template <int Pieces, class... Axes> struct tensor_parallel {
 };
 
 }  // namespace partita::policy
+
+#include <partita/core/end_planning_code.hpp>

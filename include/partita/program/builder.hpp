@@ -6,6 +6,8 @@
 
 #include <partita/program/lowering.hpp>
 
+#include <partita/core/begin_planning_code.hpp>
+
 namespace partita::detail {
 
 // A piece as a rank holds it: where, and which box of the tensor.
@@ -123,3 +125,5 @@ class program_builder {
 };
 
 }  // namespace partita::detail
+
+#include <partita/core/end_planning_code.hpp>

@@ -7,6 +7,8 @@
 
 #include <partita/program/program.hpp>
 
+#include <partita/core/begin_planning_code.hpp>
+
 namespace partita {
 
 namespace detail::fuse {
@@ -292,3 +294,5 @@ class pass {
 inline void fuse_chains(program& p, graph_data const& g, int workers) { detail::fuse::pass(p, g, workers).run(); }
 
 }  // namespace partita
+
+#include <partita/core/end_planning_code.hpp>

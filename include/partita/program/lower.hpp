@@ -6,6 +6,8 @@
 #include <partita/program/lower_move.hpp>
 #include <partita/program/memory.hpp>
 
+#include <partita/core/begin_planning_code.hpp>
+
 namespace partita {
 
 namespace detail {
@@ -322,3 +324,5 @@ inline program lower(lowering const& shared, int rank, bool forward_only = false
 }
 
 }  // namespace partita
+
+#include <partita/core/end_planning_code.hpp>

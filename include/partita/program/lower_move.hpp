@@ -6,6 +6,8 @@
 #include <partita/core/sort.hpp>
 #include <partita/program/builder.hpp>
 
+#include <partita/core/begin_planning_code.hpp>
+
 namespace partita::detail {
 
 // All the pieces that a value has, anywhere: for moves by boxes.
@@ -323,3 +325,5 @@ class move_lowering {
 };
 
 }  // namespace partita::detail
+
+#include <partita/core/end_planning_code.hpp>

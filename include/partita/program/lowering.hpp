@@ -11,6 +11,8 @@
 #include <partita/program/pieces.hpp>
 #include <partita/program/program.hpp>
 
+#include <partita/core/begin_planning_code.hpp>
+
 namespace partita {
 
 // Rates by which instances are ordered. They change what waits for what, never the result.
@@ -212,3 +214,5 @@ class lowering {
 };
 
 }  // namespace partita
+
+#include <partita/core/end_planning_code.hpp>

@@ -14,6 +14,8 @@
 #include <partita/program/offsets.hpp>
 #include <partita/program/program.hpp>
 
+#include <partita/core/begin_planning_code.hpp>
+
 namespace partita {
 
 // What a program's arena holds, for reports.
@@ -192,3 +194,5 @@ inline memory_report report_memory(program const& p) {
 }
 
 }  // namespace partita
+
+#include <partita/core/end_planning_code.hpp>

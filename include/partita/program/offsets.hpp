@@ -14,6 +14,8 @@
 
 #include <partita/core/sort.hpp>
 
+#include <partita/core/begin_planning_code.hpp>
+
 namespace partita::detail::memory {
 
 inline constexpr std::size_t alignment = 64;  // bytes: a cache line, and the widest vector
@@ -235,3 +237,5 @@ inline placed place(std::span<life const> lives, std::size_t work = 100'000'000)
 }
 
 }  // namespace partita::detail::memory
+
+#include <partita/core/end_planning_code.hpp>

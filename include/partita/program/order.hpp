@@ -9,6 +9,8 @@
 #include <partita/core/sort.hpp>
 #include <partita/plan/instances.hpp>
 
+#include <partita/core/begin_planning_code.hpp>
+
 namespace partita {
 
 struct instance {
@@ -189,3 +191,5 @@ inline std::vector<instance> order_instances(graph_data const& g, completed cons
 }
 
 }  // namespace partita
+
+#include <partita/core/end_planning_code.hpp>

@@ -18,6 +18,8 @@
 #include <partita/train/tensors.hpp>
 #include <partita/train/thread_devices.hpp>
 
+#include <partita/core/begin_planning_code.hpp>
+
 namespace partita {
 
 struct trainer_options {
@@ -327,3 +329,5 @@ class engine {
 
 }  // namespace detail
 }  // namespace partita
+
+#include <partita/core/end_planning_code.hpp>

@@ -23,6 +23,8 @@
 #include <partita/device/cpu/signal.hpp>
 #include <partita/train/machine.hpp>
 
+#include <partita/core/begin_planning_code.hpp>
+
 namespace partita::on_cpu {
 
 // Bytes of one device, in whole pages.
@@ -278,3 +280,5 @@ class thread_devices {
 };
 
 }  // namespace partita::on_cpu
+
+#include <partita/core/end_planning_code.hpp>

@@ -17,6 +17,8 @@
 #include <partita/comm/threads/call.hpp>
 #include <partita/comm/threads/wait.hpp>
 
+#include <partita/core/begin_planning_code.hpp>
+
 namespace partita::detail::comm {
 
 enum class side : std::uint8_t { send, receive };
@@ -192,3 +194,5 @@ private:
 };
 
 }  // namespace partita::detail::comm
+
+#include <partita/core/end_planning_code.hpp>

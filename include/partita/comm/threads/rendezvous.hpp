@@ -22,6 +22,8 @@
 #include <partita/comm/threads/call.hpp>
 #include <partita/comm/threads/wait.hpp>
 
+#include <partita/core/begin_planning_code.hpp>
+
 namespace partita::detail::comm {
 
 class rendezvous {
@@ -156,3 +158,5 @@ private:
 };
 
 }  // namespace partita::detail::comm
+
+#include <partita/core/end_planning_code.hpp>

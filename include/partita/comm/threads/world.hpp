@@ -27,6 +27,8 @@
 #include <partita/comm/threads/exchange.hpp>
 #include <partita/comm/threads/rendezvous.hpp>
 
+#include <partita/core/begin_planning_code.hpp>
+
 namespace partita {
 
 struct thread_world_options {
@@ -255,3 +257,5 @@ inline thread_communicator thread_world::communicator(int rank) { return {*this,
 static_assert(communicator<thread_communicator>);
 
 }  // namespace partita
+
+#include <partita/core/end_planning_code.hpp>
