@@ -1,0 +1,37 @@
+// One program, five sizes: what -DKIND leaves of it is what is compiled.
+//   1 the header of planning alone     2 a trace in constant evaluation     3 a plan 2x2x2 verified while compiling
+//   4 a trainer whose plan is made and verified when it runs                5 both: 3 and 4
+//   6 the header of everything alone
+#if KIND == 1
+#include <partita/planning.hpp>
+#elif KIND == 6
+#include <partita/partita.hpp>
+#else
+#if KIND >= 4
+#include <partita/partita.hpp>
+#endif
+#include "gpt.hpp"
+constexpr training model{.model = {LAYERS}};
+#if KIND == 2
+constexpr int count_ops() {
+  pt::recorder<pt::planning_only, training> g;
+  pt::trace(g, model);
+  return g.ops.size;
+}
+static_assert(count_ops() > LAYERS);
+#endif
+#if KIND == 3 || KIND == 5
+static_assert(pt::verify<model, plan_2x2x2>());
+#endif
+#if KIND >= 4
+#include <cstdio>
+#include <vector>
+int main() {
+  constexpr int samples = 8;
+  pt::trainer<training> trainer{model, plan_2x2x2{}, pt::cpu{.devices = 8}, pt::bind<sample>(samples)};
+  std::vector<int> tokens(samples * 64, 1), targets(samples * 64, 2);
+  for (int step = 0; step < 10; ++step)
+    std::printf("step %d, loss %.4f\n", step, static_cast<double>(trainer.step({{"tokens", tokens}, {"targets", targets}})));
+}
+#endif
+#endif
