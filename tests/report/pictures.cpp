@@ -14,7 +14,7 @@ namespace pt = partita;
 struct batch : pt::axis<"batch", 4096> {};
 struct in    : pt::axis<"in", 256> {};
 struct ffn   : pt::axis<"ffn", 256> {};
-struct out   : pt::axis<"class", 5> {};
+struct out   : pt::axis<"class", 256> {};
 
 struct mlp {
   constexpr auto operator()(auto& g) const {

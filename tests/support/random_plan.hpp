@@ -133,7 +133,7 @@ class random_plan {
         say("recompute " + std::string(chosen));
       }
     }
-    if (!again && chance(15) && !matching("block.*.unit*").empty()) {
+    if (!again && chance(15) && axis("inner") != nullptr && !matching("block.*.unit*").empty()) {
       const int n = 1 + below(3);
       policy::coshard_of{axis("inner"), n, "block.*.unit*"}(plan_);
       again = true;
@@ -163,7 +163,10 @@ class random_plan {
       if (b.axis->name == name) return b.axis;
     return nullptr;
   }
-  int extent(std::string_view name) const { return static_cast<int>(g_.extent(axis(name))); }
+  int extent(std::string_view name) const {  // 0: the model has no such axis
+    axis_info const* known = axis(name);
+    return known == nullptr ? 0 : static_cast<int>(g_.extent(known));
+  }
   std::vector<int> matching(std::string_view pattern) const {
     std::vector<int> all;
     for (int op = 0; op < g_.ops.size; ++op)

@@ -95,7 +95,7 @@ inline void philox_blocks(std::uint64_t key, std::uint64_t step, std::uint64_t f
   std::uint32_t key_0 = static_cast<std::uint32_t>(key), key_1 = static_cast<std::uint32_t>(key >> 32);
   for (int round = 0; round < philox_rounds; ++round) {
     // at -O3 g++ would unroll this loop before it looks for vectors, and be three times slower
-#if defined(__GNUC__) && !defined(__clang__)
+#if defined(__GNUC__) && !defined(__clang__) && !defined(__CUDACC__)
 #pragma GCC unroll 1
 #endif
     for (std::size_t i = 0; i < philox_batch; ++i) philox_round(a[i], b[i], c[i], d[i], key_0, key_1);

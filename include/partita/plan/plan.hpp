@@ -174,7 +174,10 @@ class plan_base {
     op_assign(s, g, line);
   }
   constexpr void op_assign(selection const& s, at a, int line = __builtin_LINE()) {
-    for (int id : s.ids) op_assign(op_ref{graph_, id}, a, line);
+    if (s.ids.size == 0) return;
+    if (a.index < 0) return note_op(wrong::device_out_of_range, s.ids[0], nullptr, a.index, a.of, line);
+    const short mode = intern(a.name);  // once: comparing names is most of what constant evaluation would do here
+    for (int id : s.ids) push_level(id, {mode, a.of, a.index}, line);
   }
   constexpr void op_assign(op_ref op, at a, int line = __builtin_LINE()) {
     if (a.index < 0) note_op(wrong::device_out_of_range, op.id, nullptr, a.index, a.of, line);

@@ -18,12 +18,15 @@ constexpr growing<int> smallest_largest(growing<double> const& work, growing<dou
       ++counted;
     }
   usual = counted > 0 ? usual / counted / 2 : 0;
-  auto sending = [&](int i) { return i + 1 < length && usual > 0 ? share / 48 * crossing[i] / usual : 0; };
+  growing<double> sending;
+  sending.reserve(length);
+  for (int i = 0; i < length; ++i) sending.push(i + 1 < length && usual > 0 ? share / 48 * crossing[i] / usual : 0);
   auto before = [&](int from) { return from > 0 ? work[from - 1] : 0; };
   auto farthest = [&](int from, double bound) {  // the last place where a stage that begins here may end, or -1
     int best = -1;
-    for (int i = from; i < length && work[i] - before(from) <= bound; ++i)
-      if (work[i] - before(from) + sending(i) <= bound) best = i;
+    const double done = before(from), *const so_far = work.at, *const sent = sending.at;
+    for (int i = from; i < length && so_far[i] - done <= bound; ++i)
+      if (so_far[i] - done + sent[i] <= bound) best = i;
     return best;
   };
   auto fits = [&](double bound) {
@@ -45,7 +48,7 @@ constexpr growing<int> smallest_largest(growing<double> const& work, growing<dou
   for (int s = stages - 1; s >= 0; --s) {
     const int end = earliest[s + 1] - 1;
     int from = end + 1;
-    while (from > 0 && end >= 0 && work[end] - before(from - 1) + sending(end) <= bound) --from;
+    while (from > 0 && end >= 0 && work[end] - before(from - 1) + sending[end] <= bound) --from;
     earliest[s] = from;
   }
   growing<int> ends;
@@ -55,8 +58,8 @@ constexpr growing<int> smallest_largest(growing<double> const& work, growing<dou
     double least = 0;
     const double goal = before(from) + (work[length - 1] - before(from)) / (stages - s);
     for (int i = from; i < length && work[i] - before(from) <= bound; ++i) {
-      if (i + 1 < earliest[s + 1] || work[i] - before(from) + sending(i) > bound) continue;
-      const double away = (work[i] > goal ? work[i] - goal : goal - work[i]) + sending(i);
+      if (i + 1 < earliest[s + 1] || work[i] - before(from) + sending[i] > bound) continue;
+      const double away = (work[i] > goal ? work[i] - goal : goal - work[i]) + sending[i];
       if (best < 0 || away < least) {
         best = i;
         least = away;
@@ -143,7 +146,12 @@ struct pipeline_of {
   constexpr void operator()(auto& plan) const {
     if (auto const* batch = plan.batch_axis()) plan.op_trans(plan.ops(), cut_axis{batch, micro_batches, mode_name("micro")});
     const growing<int> stage = detail::balanced_stages(plan.graph(), stages);
-    for (auto op : plan.ops()) plan.op_assign(op, at{"stage", stage[op.id], stages});
+    for (int s = 0; s < stages; ++s) {
+      selection on_stage{&plan.graph()};
+      for (auto op : plan.ops())
+        if (stage[op.id] == s) on_stage.ids.push(op.id);
+      plan.op_assign(on_stage, at{"stage", s, stages});
+    }
     if (stages > 1 && micro_batches > 1) order(plan, stages, micro_batches);
   }
 };
