@@ -95,7 +95,7 @@ class random_plan {
         say("data " + std::to_string(n));
       } else if (kind == 1) {
         const int n = 1 + below(most);
-        if (chance(25)) {
+        if (chance(25) && extent("position") > 0 && extent("head") > 0) {
           const int along = std::min(n, std::min(extent("position"), extent("head")));
           policy::context_parallel_of{along, axis("position"), chance(80) ? axis("head") : nullptr}(plan_);
           devices *= along;
