@@ -48,7 +48,8 @@ template <fixed_string Text> struct einsum_parts {
     f.b = trim(text.substr(comma + 1, arrow - comma - 1));
     f.c = trim(text.substr(arrow + 2));
     f.good = true;
-    for (std::string_view part : {f.a, f.b, f.c})
+    const std::string_view parts[]{f.a, f.b, f.c};  // nvcc cannot loop over a list without a name
+    for (std::string_view part : parts)
       for (std::size_t i = 0; i < part.size(); ++i) {
         const char c = part[i];
         const bool rest = part.substr(i, 3) == "...";

@@ -121,7 +121,8 @@ template <class X, class... Axes> struct transposition {
   }();
   static constexpr bool valid = [] {
     bool seen[sizeof...(Axes) + 1]{}, good = count <= X::rank;
-    for (int p : {place<Axes>...}) {
+    const int places[]{place<Axes>...};  // nvcc cannot loop over a list without a name
+    for (int p : places) {
       if (p < 0 || seen[p]) good = false;
       else seen[p] = true;
     }
