@@ -147,7 +147,7 @@ struct pipeline_of {
     if (auto const* batch = plan.batch_axis()) plan.op_trans(plan.ops(), cut_axis{batch, micro_batches, mode_name("micro")});
     const growing<int> stage = detail::balanced_stages(plan.graph(), stages);
     for (int s = 0; s < stages; ++s) {
-      selection on_stage{&plan.graph()};
+      selection on_stage{&plan.graph(), {}, false};
       for (auto op : plan.ops())
         if (stage[op.id] == s) on_stage.ids.push(op.id);
       plan.op_assign(on_stage, at{"stage", s, stages});
