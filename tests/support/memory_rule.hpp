@@ -76,4 +76,17 @@ inline std::string memory_fault(program const& p) {
   return "";
 }
 
+// Empty when nobody reads what is stored after it has been renewed.
+inline std::string late_reader(program const& p) {
+  std::vector<bool> renewed(p.buffers.size());
+  for (instruction const& i : p.instructions) {
+    auto accessed = [&](int a) { return static_cast<std::size_t>(p.accesses[static_cast<std::size_t>(i.first_access + a)]); };
+    for (int a = 0; a < i.read_count; ++a)
+      if (renewed[accessed(a)]) return "an instruction of node " + std::to_string(i.node) + " reads what has been renewed";
+    for (int a = i.read_count; a < i.read_count + i.write_count; ++a)
+      if (p.buffers[accessed(a)].where == region::state) renewed[accessed(a)] = true;
+  }
+  return "";
+}
+
 }  // namespace partita::testing

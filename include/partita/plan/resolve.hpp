@@ -87,6 +87,7 @@ constexpr layout parts_of(graph_data const& g, plan_base const& plan, int op, op
   std::size_t least[max_dims]{};
   long pieces_of[max_dims]{};
   bool cut_before[max_dims]{};
+  int in_time = 0;
   for (int d = 0; d < f.dim_count; ++d) {
     least[d] = g.extent(f.dims[d].axis);
     pieces_of[d] = 1;
@@ -133,6 +134,7 @@ constexpr layout parts_of(graph_data const& g, plan_base const& plan, int op, op
     }
     cut_before[cut.dim] = true;
     if (cut.pieces == 1) continue;
+    if (!in_space && ++in_time > max_time_modes) note(wrong::too_many_cuts, nullptr, in_time, max_time_modes, cut.line);
     over.push({cut.mode, cut.dim, static_cast<signed char>(level), cut.pieces, cut.sizes, 1, reduction::sum});
   }
   return over;
