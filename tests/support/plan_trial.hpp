@@ -5,6 +5,7 @@
 #include <vector>
 
 #include <partita/program/lower.hpp>
+#include <partita/train/engine.hpp>
 
 #include "agreement.hpp"
 #include "memory_rule.hpp"
@@ -17,6 +18,7 @@ namespace partita::testing {
 struct trial_options {
   int most_devices = 8, steps = 3;
   bool print = false;     // the plan, whatever comes of it
+  bool on_threads = false;  // by the executor too, whose bits are compared with the interpreter's
   bool minimise = false;  // a failing plan also in a smaller form
 };
 struct trial_result {
@@ -124,10 +126,10 @@ template <class Training> class plan_trial {
         forward.push_back(lower(shared, rank, true));
         r.instructions += programs.back().instructions.size();
         for (program const* p : {&programs.back(), &forward.back()})
-          if (const std::string fault = memory_fault(*p); !fault.empty())
-            throw error("rank " + std::to_string(rank) + ": " + fault);
+          for (std::string const& fault : {memory_fault(*p), late_reader(*p)})
+            if (!fault.empty()) throw error("rank " + std::to_string(rank) + ": " + fault);
       }
-      compare(programs, forward, r);
+      compare(plan, programs, forward, r);
     } catch (std::exception const& e) {
       return e.what();
     }
@@ -138,13 +140,20 @@ template <class Training> class plan_trial {
     if constexpr (std::is_same_v<typename Of::model_type, random_model>) return m;
     else return typename Of::model_type{m};
   }
-  void compare(std::vector<program> const& programs, std::vector<program> const& forward, trial_result& r) {
+  void compare(plan_base const& plan, std::vector<program> const& programs, std::vector<program> const& forward, trial_result& r) {
     constexpr dtype type = graph_type::precision;
     reference<Training> one(training_, seed_, case_.extents);
     trial_double exact_training{};
     exact_training.model = model_of<trial_double>(case_.model);
     reference<trial_double> exact(exact_training, seed_, case_.extents);
     program_interpreter<graph_type> all(g_, programs, seed_), outputs(g_, forward, seed_);
+    std::unique_ptr<detail::engine> engine;
+    if (how_.on_threads) {
+      cpu devices{.devices = r.devices, .threads = 1, .lanes = seed_ / 16 % 2 == 0 ? 1 : 2};
+      engine = std::make_unique<detail::engine>(
+          g_, std::span<on_cpu::launcher const>(g_.launchers.at, static_cast<std::size_t>(g_.launchers.size)), g_.losses, plan,
+          devices, trainer_options{.seed = seed_, .learning_rate = case_.learning_rate});
+    }
     agreement rule(type);
     for (int step = 0; step < how_.steps; ++step) {
       // From equal weights: rounding that one step has made large is not carried to the next.
@@ -165,6 +174,7 @@ template <class Training> class plan_trial {
       if (!(std::abs(wanted) < 1e6)) break;  // the training diverges
       if (type != f64) (void)exact.step(inputs, 0);
       all.run(find, {case_.learning_rate, step, seed_, true});
+      if (engine) compare_bits(*engine, inputs, all);
       rule.loss(wanted, loss_of(all), type == f64 ? 0 : std::abs(wanted - exact.loss()));
       auto rounding = [&](std::vector<double> const& mine, auto of) { return type == f64 ? 0 : farthest(mine, of(exact)); };
       for (int op = 0; op < g_.forward_count; ++op)
@@ -196,6 +206,35 @@ template <class Training> class plan_trial {
                                      std::to_string(rule.worst()) + " of what is allowed");
     }
     r.worst = rule.worst();
+  }
+  void compare_bits(detail::engine& engine, named_values const& inputs, program_interpreter<graph_type> const& all) {
+    std::vector<std::vector<std::byte>> bytes;
+    std::vector<feed> feeds;
+    bytes.reserve(static_cast<std::size_t>(g_.ops.size));
+    for (int op = 0; op < g_.ops.size; ++op) {
+      if (g_.ops[op].info->source != source_kind::input) continue;
+      const dtype type = g_.ops[op].info->outputs[0].type;
+      auto const& [name, given] = *inputs.find(std::string(g_.name(op).view()));
+      buffer whole(type, given.all.size());
+      for (std::size_t i = 0; i < given.all.size(); ++i) whole.set(i, given.all[i]);
+      auto const* data = static_cast<std::byte const*>(whole.data());
+      bytes.emplace_back(data, data + given.all.size() * size_of(type));
+      feeds.push_back(feed(name, bytes.back().data(), given.all.size(), type));
+    }
+    const double loss = engine.step(feeds);
+    if (loss != loss_of(all)) throw error("on threads the loss is " + std::to_string(loss) + ", not " + std::to_string(loss_of(all)));
+    auto same = [&](std::string const& what, host_tensor const& have, std::vector<double> const& wanted) {
+      if (have.size() != wanted.size()) throw error("on threads " + what + " has another size");
+      for (std::size_t i = 0; i < wanted.size(); ++i)
+        if (have[i] != wanted[i]) throw error("on threads " + what + " is " + std::to_string(have[i]) + ", not " + std::to_string(wanted[i]));
+    };
+    for (int op = 0; op < g_.ops.size; ++op) {
+      const source_kind k = g_.ops[op].info->source;
+      const int t = g_.ops[op].first_output;
+      const std::string name(g_.name(op).view());
+      if (k == source_kind::parameter) same(name, engine.parameter(name), all.gather(&program::stored, t));
+      if (k == source_kind::state) same(name, engine.state(name), all.gather(&program::stored, t));
+    }
   }
   double loss_of(program_interpreter<graph_type> const& all) const {
     double total = 0;
