@@ -2,6 +2,10 @@
 #pragma once
 #include <partita/planning.hpp>
 
+#ifndef LAYERS
+#define LAYERS 12
+#endif
+
 namespace pt = partita;
 
 struct sample : pt::axis<"sample"> {};
@@ -13,7 +17,7 @@ struct head_dim : pt::axis<"head_dim", 64> {};
 struct inner : pt::axis<"inner", 3072> {};
 
 struct gpt {
-  int layers = 12;
+  int layers = LAYERS;
   template <class... Axes> static constexpr auto weight(auto& g, pt::label name) { return pt::param<pt::f32, Axes...>(g, name); }
   template <class... Axes> static constexpr auto bias(auto& g, pt::label name) {
     return pt::param<pt::f32, Axes...>(g, name, pt::zeros);

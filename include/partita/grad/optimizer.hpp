@@ -86,9 +86,13 @@ template <class G> [[gnu::noinline]] constexpr void check_parameter(G& g, int te
   const int op = g.ops.size - 1;
   const text<96> own = g.name(op);
   const std::uint64_t mine = hash(own.view());  // of the whole path: scope "a" may hold "b.c" and scope "a.b" a "c"
-  for (std::uint64_t other : g.parameter_names)
-    if (other == mine) g.twice = op;
-  g.parameter_names.push(mine);
+  constexpr int lists = 256;
+  for (int i = g.last_named.size; i < lists; ++i) g.last_named.push(-1);
+  int& last = g.last_named.at[mine % lists];
+  for (int other = last; other >= 0; other = g.parameter_names.at[other].before)
+    if (g.parameter_names.at[other].name == mine) g.twice = op;
+  g.parameter_names.push({mine, last});
+  last = g.parameter_names.size - 1;
   if (g.frozen.contains(own.view())) g.tensors[tensor].differentiable = false;
 }
 template <dtype Type, class... Axes, class G> constexpr auto parameter(G& g, label name, initializer initial) {

@@ -32,7 +32,12 @@ template <class Derived> struct tracer : graph_data {
     void (*update)(Derived&, int op) = nullptr;  // for a parameter: the optimizer
   };
   growing<rule_entry> rules;
-  growing<std::uint64_t> parameter_names;  // hashes, in order of making
+  struct named_parameter {
+    std::uint64_t name = 0;  // a hash
+    int before = -1;         // the one made before with the same last bits: comparing with all would be quadratic
+  };
+  growing<named_parameter> parameter_names;
+  growing<int> last_named;  // by the last bits of the hash
   growing<signed char> origin_axes;  // per tensor, max_rank each: axis -> letter of the op whose rule runs
   int scope = -1, origin = -1;
   pass now = pass::forward;

@@ -146,10 +146,12 @@ struct pipeline_of {
   constexpr void operator()(auto& plan) const {
     if (auto const* batch = plan.batch_axis()) plan.op_trans(plan.ops(), cut_axis{batch, micro_batches, mode_name("micro")});
     const growing<int> stage = detail::balanced_stages(plan.graph(), stages);
+    const selection all = plan.ops();
+    selection on_stage{&plan.graph(), {}, false};
     for (int s = 0; s < stages; ++s) {
-      selection on_stage{&plan.graph(), {}, false};
-      for (auto op : plan.ops())
-        if (stage[op.id] == s) on_stage.ids.push(op.id);
+      on_stage.ids.size = 0;
+      for (int i = 0; i < all.ids.size; ++i)
+        if (stage[all.ids[i]] == s) on_stage.ids.push(all.ids[i]);
       plan.op_assign(on_stage, at{"stage", s, stages});
     }
     if (stages > 1 && micro_batches > 1) order(plan, stages, micro_batches);
