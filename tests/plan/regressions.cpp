@@ -233,6 +233,15 @@ TEST_CASE("an op in an order is its first run, not the one for backward readers"
         }) == "");
 }
 
+TEST_CASE("gradients along a cut sequence are summed before they are scattered") {
+  CHECK(fault([](pt::plan_base& plan) {
+          plan.op_trans(plan.ops("block.*"), pt::split<inner>{2, "a"});
+          plan.op_trans(forward_of(plan, "table", "embedding"), pt::split<sample>{2, "a"});
+          plan.op_trans(plan.ops("block.*add"), pt::split<sample>{2, "a"});
+          plan.op_assign(plan.ops(), pt::grid{{"a", 2}});
+        }) == "");
+}
+
 TEST_CASE("more modes in time than a program counts are refused") {
   const std::string found = fault([](pt::plan_base& plan) {
     plan.op_assign(plan.ops(), pt::grid{});

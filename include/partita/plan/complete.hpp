@@ -1,6 +1,7 @@
 // From a plan to the completed plan: one compute node per op, and between ops whatever brings each tensor from the
 // layout in which it is made to the layout in which it is read.
 #pragma once
+#include <partita/plan/regions.hpp>
 #include <partita/plan/resolve.hpp>
 
 #include <partita/core/begin_planning_code.hpp>
@@ -14,8 +15,7 @@ struct completion {
   completed& out;
   growing<int> next_value;  // values of one slot are chained
   growing<int> last_value;  // per slot: a tensor, or (after all tensors) a tensor made again
-  growing<int> region;      // per op: what it is run again with, or -1
-  growing<int> entry;       // per region: the first backward op
+  regions again{};
 
   constexpr void note(wrong what, int op, long have = 0, long allowed = 0) {
     if (!out.first) out.first = plan.about(what, op, nullptr, have, allowed, 0);
@@ -35,76 +35,13 @@ struct completion {
   // comes from outside the region, or is read outside it, is kept.
   constexpr int slot_read(int reader, bool replayed, int tensor) {
     const int maker = g.tensors[tensor].op;
-    if (region.size == 0 || region[maker] < 0) return tensor;
+    if (again.of_op.size == 0 || again.of_op[maker] < 0) return tensor;
     op_entry const& e = g.ops[reader];
-    const bool again = replayed ? region[reader] == region[maker]
-                                : e.when == pass::backward && region[e.origin] == region[maker];
-    if (!again) return tensor;
+    const int wanted = again.of_op[maker];
+    if (replayed ? again.of_op[reader] != wanted : e.when != pass::backward || again.of_op[e.origin] != wanted) return tensor;
     if (out.source_value[g.ops[maker].first_output + g.tensors.size] < 0) add_compute(maker, true);
     return tensor + g.tensors.size;
   }
-  // A cast or view of a parameter that all micro-batches share is not run again: it would wait for the gradients of all.
-  constexpr void keep_what_parameters_make() {
-    growing<bool> in_turns;  // per region: some op is cut in time
-    for (int r = 0; r < entry.size; ++r) in_turns.push(false);
-    auto turns = [&](int op) {
-      op_plan const& p = plan.of(op);
-      for (int c = 0; c < p.cut_count; ++c) {
-        bool in_space = false;
-        for (int l = 0; l < p.level_count; ++l) in_space = in_space || p.levels[l].mode == p.cuts[c].mode;
-        if (p.cuts[c].dim >= 0 && p.cuts[c].pieces > 1 && !in_space) return true;
-      }
-      return false;
-    };
-    for (int op = 0; op < region.size; ++op)
-      if (region[op] >= 0 && turns(op)) in_turns[region[op]] = true;
-    growing<bool> of_parameters;
-    for (int op = 0; op < region.size; ++op) {
-      op_entry const& e = g.ops[op];
-      bool all = e.info->source == source_kind::parameter || e.input_count > 0;
-      for (int i = 0; i < e.input_count; ++i) all = all && of_parameters[g.tensors[g.input(e, i)].op];
-      of_parameters.push(all);
-      if (all && region[op] >= 0 && in_turns[region[op]] && !turns(op)) region[op] = -1;
-    }
-  }
-  // Ops that one mode replicates, not laid out in space, and that stand on the same devices: what the devices before
-  // send is kept, so that a stage of a pipeline does not wait for another one to run again.
-  constexpr void find_regions() {
-    bool any = false;
-    for (int op = 0; op < g.ops.size && !any; ++op)
-      for (int c = 0; c < plan.of(op).cut_count; ++c) any = any || plan.of(op).cuts[c].dim < 0;
-    if (!any) return;
-    struct place_and_mode {
-      placement where;
-      short mode = -1;
-    };
-    growing<place_and_mode> all;
-    for (int op = 0; op < g.ops.size; ++op) {
-      op_plan const& p = plan.of(op);
-      short mode = -1;
-      if (g.ops[op].when == pass::forward && g.ops[op].info->source == source_kind::none && !is_whole_in_time(g, op))
-        for (int c = 0; c < p.cut_count; ++c) {
-          bool in_space = false;
-          for (int l = 0; l < p.level_count; ++l) in_space = in_space || p.levels[l].mode == p.cuts[c].mode;
-          if (p.cuts[c].dim < 0 && p.cuts[c].pieces > 1 && !in_space) mode = p.cuts[c].mode;
-        }
-      region.push(-1);
-      if (mode < 0) continue;
-      const placement where = place(p);
-      int r = all.size - 1;  // most ops are of the last one
-      while (r >= 0 && !(all[r].mode == mode && all[r].where == where)) --r;
-      if (r < 0) {
-        r = all.size;
-        all.push({where, mode});
-        entry.push(-1);
-      }
-      region.back() = r;
-    }
-    keep_what_parameters_make();
-    for (int op = g.ops.size - 1; op >= 0; --op)
-      if (g.ops[op].when == pass::backward && region[g.ops[op].origin] >= 0) entry[region[g.ops[op].origin]] = op;
-  }
-
   // Is the piece that a reader wants inside the piece that its own device holds, at the same index in time?
   constexpr bool readable(layout const& held, layout const& wanted, int rank) const {
     if (part_on(held, -1, 0) >= 0) return false;
@@ -283,6 +220,45 @@ struct completion {
     return made_by;
   }
 
+  // A sum of gradients all of which are partial, and lie alike but not as the sum is wanted (whole along a sequence that
+  // the sum is cut along), is made as they lie: the sum is scattered once, not each term.
+  constexpr void lie_as_terms(int op, layout& over) const {
+    op_entry const& e = g.ops[op];
+    op_info const& f = *e.info;
+    if (e.when != pass::backward || !f.passes_partial || e.input_count < 2 || plan.of(op).cut_count > 0) return;
+    layout const* first = nullptr;
+    for (int i = 0; i < e.input_count; ++i) {
+      const int v = out.source_value[g.input(e, i)];
+      if (v < 0) return;
+      layout const& l = out.values[v].lay;
+      bool good = l.where == over.where && f.inputs[i].rank == f.outputs[0].rank;
+      for (int a = 0; a < f.inputs[i].rank && good; ++a)
+        good = f.inputs[i].dims[a] == f.outputs[0].dims[a] && (first == nullptr || same_on_axis(*first, l, a));
+      if (!good || (first != nullptr && !same_on_axis(*first, l, -1))) return;
+      if (first == nullptr) first = &l;
+    }
+    layout as;
+    as.where = over.where;
+    int turns = 0;
+    bool partial = false;
+    for (int p = 0; p < first->count; ++p) {
+      part x = first->parts[p];
+      if (x.partial()) {
+        if (x.in_time() || x.reduce != reduction::sum) return;
+        partial = true;
+        continue;
+      }
+      x.axis = f.outputs[0].dims[x.axis];
+      bool mine = !x.in_time();  // what is summed at an index in time stays there
+      for (int q = 0; q < over.count; ++q) mine = mine || same_cut(over.parts[q], x);
+      if (!mine) return;
+      turns += x.in_time();
+      as.push(x);
+    }
+    for (int q = 0; q < over.count; ++q) turns -= over.parts[q].in_time();
+    if (partial && turns == 0) over = as;
+  }
+
   constexpr void add_compute(int op, bool replayed = false) {
     op_entry const& e = g.ops[op];
     op_info const& f = *e.info;
@@ -298,10 +274,11 @@ struct completion {
       if (!p.assigned) return note(wrong::not_assigned, op);
       n.over = parts_of(g, plan, op, p, out.first);
       n.placed_as = place_of_terms(op, n.over.where);
+      lie_as_terms(op, n.over);
     }
     n.time = times_of(n.over);
     n.replayed = replayed;
-    if (replayed) n.not_before = entry[region[op]];
+    if (replayed) n.not_before = again.entry[again.of_op[op]];
     int inputs[max_inputs]{}, slots[max_inputs]{};
     for (int i = 0; i < e.input_count; ++i) {
       const int tensor = g.input(e, i);
@@ -380,13 +357,13 @@ constexpr void complete(graph_data const& g, plan_base const& plan, completed& o
   out.nodes.reserve(g.ops.size * 2);
   out.values.reserve(g.tensors.size * 2);
   out.inputs.reserve(g.edges.size * 2);
-  detail::completion c{g, plan, out, {}, {}, {}, {}};
+  detail::completion c{g, plan, out, {}, {}};
   c.next_value.reserve(g.tensors.size * 2);
   for (int slot = 0; slot < 2 * g.tensors.size; ++slot) {
     c.last_value.push(-1);
     out.source_value.push(-1);
   }
-  c.find_regions();
+  c.again.find(g, plan);
   for (int op = 0; op < g.ops.size; ++op) out.node_of_op.push(-1);
   for (int op = 0; op < g.ops.size && !out.first; ++op) c.add_compute(op);
   if (!out.first) detail::add_stores(g, c);

@@ -192,7 +192,8 @@ constexpr void each_edge(graph_data const& g, plan_base const& plan, completed c
           found(ig.first[id] + i);
         }
     }
-    if (!hit && !first) {
+    // A schedule (line 0) does not know that a stage's only backward op, a sum, is made where its terms are.
+    if (!hit && !first && line != 0) {
       first.what = wrong::order_names_nothing;
       first.line = line;
       first.op = text<96>(m.op >= 0 ? g.name(m.op).view() : m.level.view());

@@ -9,8 +9,9 @@
 namespace partita::policy {
 
 namespace detail {
-// The longest axis of a parameter that no plan has cut yet and that has enough elements, or -1.
-constexpr int longest_uncut(plan_base const& plan, int op, int pieces) {
+// The axis of a parameter to cut that no plan has cut yet and that has enough elements: the first one, if its pieces come
+// out about equal, since they are runs of memory then; else the longest. -1: there is none.
+constexpr int uncut_axis(plan_base const& plan, int op, int pieces) {
   graph_data const& g = plan.graph();
   op_info const& f = *g.ops[op].info;
   int best = -1;
@@ -24,6 +25,8 @@ constexpr int longest_uncut(plan_base const& plan, int op, int pieces) {
     if (cut || (extent != unbound && extent < static_cast<std::size_t>(pieces)) || (best >= 0 && extent <= most)) continue;
     best = d;
     most = extent;
+    const std::size_t n = static_cast<std::size_t>(pieces);
+    if (d == 0 && extent != unbound && (extent % n == 0 || extent >= 8 * n)) return d;
   }
   return best;
 }
@@ -38,7 +41,7 @@ struct zero_of {
     graph_data const& g = plan.graph();
     growing<int> axis;  // per parameter op: the letter to cut
     for (int op = 0; op < g.ops.size; ++op)
-      axis.push(g.ops[op].info->source == source_kind::parameter ? detail::longest_uncut(plan, op, pieces) : -1);
+      axis.push(g.ops[op].info->source == source_kind::parameter ? detail::uncut_axis(plan, op, pieces) : -1);
     auto add = [&](int op, int d) {
       dim const& x = g.ops[op].info->dims[d];
       plan.op_trans(op_ref{&g, op}, cut_axis{x.axis, pieces, over});
