@@ -25,8 +25,6 @@ template <class Graph> class program_interpreter {
       for (outside const& o : programs[r].stored) {
         op_entry const& e = g.ops[g.tensors[o.tensor].op];
         void* to = at(r, o.at);
-        std::size_t n = 1;
-        for (int a = 0; a < o.rank; ++a) n *= o.extents[a];
         const dtype type = e.info->outputs[0].type;
         attributes given = e.given;
         if (e.info->source == source_kind::constant) given = {{0, e.given.values[0]}};
