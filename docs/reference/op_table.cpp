@@ -53,6 +53,8 @@ int main() {
   row<pt::embedding_op>(all, "embedding(ids, table)");
   row<pt::attention_op<false>>(all, "attention(q, k, v)");
   row<pt::attention_op<true>>(all, "causal_attention(q, k, v)");
+  row<pt::attention_op<true, true>>(all, "  heads that share keys");
+  row<pt::rotary_op<1>>(all, "rotary<position>(x)");
   row<pt::layer_norm_op<true>>(all, "layer_norm(x, s, b)");
   row<pt::layer_norm_op<false>>(all, "layer_norm(x, s)");
   row<pt::rms_norm_op>(all, "rms_norm(x, s)");

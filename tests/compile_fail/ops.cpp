@@ -7,6 +7,7 @@
 #include <partita/ops/linear.hpp>
 #include <partita/ops/rename.hpp>
 #include <partita/ops/reshape.hpp>
+#include <partita/ops/rotary.hpp>
 #include <partita/ops/slice.hpp>
 #include <partita/ops/transpose.hpp>
 
@@ -77,6 +78,12 @@ struct model {
     h = pt::attention(pt::split_axis<hidden, head, width>(h), pt::split_axis<hidden, width, head>(h),
                       pt::split_axis<hidden, head, width>(h));
     // expect 16: mistake::one_letter_names_two_axes<.*attention_op.*letter<'n'>.*head.*width
+#elif MISTAKE == 17
+    h = pt::rotary<hidden>(h);
+    // expect 17: mistake::rotary_positions_are_the_last_axis_itself<.*hidden
+#elif MISTAKE == 18
+    auto odd = pt::rotary<position>(pt::param<pt::f32, position, half>(g, "odd"));
+    // expect 18: mistake::rotary_turns_pairs_and_the_last_axis_is_odd<.*half.*3
 #endif
     return pt::apply<pt::square_sum_op>(h);
   }

@@ -20,12 +20,16 @@ struct single : pt::axis<"single", 1> {};
 struct long_position : pt::axis<"long_position", 131> {};
 const std::vector<pt::binding> bound{pt::bind<far>(4)};
 
-template <pt::dtype D, class S> using of = pt::like<D, batch, S, head, width>;
+struct share : pt::axis<"share", 2> {};
 
-// By the formula, one query at a time.
-void check_formula(lone_op const& op, bool causal) {
+template <pt::dtype D, class S> using of = pt::like<D, batch, S, head, width>;
+template <pt::dtype D, class S> using shared = pt::like<D, batch, S, head, share, width>;  // queries
+
+// By the formula, one query at a time; `G` heads of q share one of k and v.
+void check_formula(lone_op const& op, bool causal, std::size_t G = 1) {
   const std::vector<buffer> out = op.run_whole();
-  const std::size_t B = 2, N = 3, D = 5, S = op.inputs[0].size() / (B * N * D), T = op.inputs[1].size() / (B * N * D);
+  const std::size_t B = 2, K = 3, N = K * G, D = 5, S = op.inputs[0].size() / (B * N * D),
+                    T = op.inputs[1].size() / (B * K * D);
   for (std::size_t b = 0; b < B; ++b)
     for (std::size_t n = 0; n < N; ++n)
       for (std::size_t s = 0; s < S; ++s) {
@@ -35,12 +39,12 @@ void check_formula(lone_op const& op, bool causal) {
         for (std::size_t t = 0; t < seen; ++t) {
           double dot = 0;
           for (std::size_t d = 0; d < D; ++d)
-            dot += op.inputs[0].get(q + d) * op.inputs[1].get(((b * T + t) * N + n) * D + d);
+            dot += op.inputs[0].get(q + d) * op.inputs[1].get(((b * T + t) * K + n / G) * D + d);
           total += p[t] = std::exp(dot / std::sqrt(5.0));
         }
         for (std::size_t t = 0; t < seen; ++t)
           for (std::size_t d = 0; d < D; ++d)
-            y[d] += p[t] / total * op.inputs[2].get(((b * T + t) * N + n) * D + d);
+            y[d] += p[t] / total * op.inputs[2].get(((b * T + t) * K + n / G) * D + d);
         for (std::size_t d = 0; d < D; ++d) CHECK(out[0].get(q + d) == doctest::Approx(y[d]).epsilon(2e-6));
         CHECK(out[1].get((b * N + n) * S + s) == doctest::Approx(std::log(total)).epsilon(2e-6));
       }
@@ -58,9 +62,29 @@ template <bool Causal, pt::dtype D, class S, class T> lone_op gradient_op(std::v
   return op;
 }
 
+template <bool Causal, pt::dtype D, class S, class T> lone_op shared_gradient_op(std::vector<pt::binding> const& bindings) {
+  const auto forward = lone_op::make<pt::attention_op<Causal, true>, shared<D, S>, of<D, T>, of<D, T>>(
+      {}, bindings, [](int input, std::size_t i) { return number(input + 1, i); });
+  auto op = lone_op::make<pt::attention_grad_op<Causal, true>, shared<D, S>, shared<D, S>, of<D, T>, of<D, T>, shared<D, S>,
+                          pt::like<D, batch, head, share, S>>({}, bindings, number);
+  std::vector<buffer> made = forward.run_whole();
+  op.inputs[4] = std::move(made[0]);
+  op.inputs[5] = std::move(made[1]);
+  return op;
+}
+
 template <bool Causal, class S, class T> struct attends {
   constexpr auto operator()(auto& g) const {
     auto q = pt::param<pt::f32, batch, S, head, width>(g, "q", pt::uniform{-1, 1});
+    auto k = pt::param<pt::f32, batch, T, head, width>(g, "k", pt::uniform{-1, 1});
+    auto v = pt::param<pt::f32, batch, T, head, width>(g, "v", pt::uniform{-1, 1});
+    if constexpr (Causal) return weighted_sum(pt::causal_attention(q, k, v));
+    else return weighted_sum(pt::attention(q, k, v));
+  }
+};
+template <bool Causal, class S, class T> struct attends_by_groups {
+  constexpr auto operator()(auto& g) const {
+    auto q = pt::param<pt::f32, batch, S, head, share, width>(g, "q", pt::uniform{-1, 1});
     auto k = pt::param<pt::f32, batch, T, head, width>(g, "k", pt::uniform{-1, 1});
     auto v = pt::param<pt::f32, batch, T, head, width>(g, "v", pt::uniform{-1, 1});
     if constexpr (Causal) return weighted_sum(pt::causal_attention(q, k, v));
@@ -110,4 +134,20 @@ TEST_CASE("pieces of its gradient: keys as well") {
 TEST_CASE("gradients of attention against differences") {
   check_gradients<attends<false, position, far>>({}, bound);
   check_gradients<attends<true, position, position>>();
+}
+
+TEST_CASE("grouped queries: heads that share keys") {
+  check_formula(lone_op::make<pt::attention_op<false, true>, shared<pt::f32, position>, of<pt::f32, far>, of<pt::f32, far>>(
+                    {}, bound, number), false, 2);
+  check_formula(lone_op::make<pt::attention_op<true, true>, shared<pt::f64, long_position>, of<pt::f64, long_position>,
+                              of<pt::f64, long_position>>({}, {}, number), true, 2);
+  check_pieces<pt::attention_op<true, true>, shared<pt::f32, position>, of<pt::f32, position>, of<pt::f32, position>>();
+  check_pieces<pt::attention_op<false, true>, shared<pt::f64, position>, of<pt::f64, far>, of<pt::f64, far>>({}, bound);
+  check_cuts(shared_gradient_op<true, pt::f32, position, position>({}));
+  check_cuts(shared_gradient_op<false, pt::f64, position, far>(bound));
+}
+
+TEST_CASE("gradients of grouped queries against differences") {
+  check_gradients<attends_by_groups<false, position, far>>({}, bound);
+  check_gradients<attends_by_groups<true, position, position>>();
 }

@@ -2,6 +2,8 @@
 //   y = softmax(q k^T / sqrt(d)) v
 // Probabilities are made for a block of queries at a time and never kept: the memory of a worker grows with the number
 // of keys. The backward pass makes them again from the log of each query's sum of exponentials (Dao et al. 2022).
+// With grouped queries (Ainslie et al. 2023) g heads of q share one head of k and v: q has one axis more, behind that of
+// the heads of k and v.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -18,20 +20,26 @@ namespace partita {
 namespace detail {
 inline constexpr std::size_t query_block = 64;
 
-// Where heads lie: q [..., s, n, d] and k, v [..., t, n, d]; a row of one head is n d elements from the next. Query i
-// of the piece is number i + first of its sequence; under a causal mask it sees the keys up to its own number.
+// Where heads lie: q [..., s, n, (g,) d] and k, v [..., t, n, d]. Heads are those of q, n g of them; `share` of them
+// read one of k and v. Query i of the piece is number i + first of its sequence; under a causal mask it sees the keys up
+// to its own number.
 struct attention_shape {
-  std::size_t sequences, heads, queries, keys, width, first;
+  std::size_t sequences, heads, share, queries, keys, width, first;
   bool causal;
-  template <class Call> static attention_shape of(Call const& call, bool causal) {
-    return {call.rest(),      call.extent('n'), call.extent('s'), call.extent('t'),
-            call.extent('d'), call.offset('s'), causal};
+  template <class Call> static attention_shape of(Call const& call, bool causal, bool grouped) {
+    const std::size_t share = grouped ? call.extent('g') : 1;
+    return {call.rest(),      call.extent('n') * share, share,  call.extent('s'), call.extent('t'),
+            call.extent('d'), call.offset('s'),         causal};
   }
-  std::size_t row() const { return heads * width; }
+  std::size_t key_heads() const { return share == 0 ? 0 : heads / share; }
+  std::size_t row() const { return heads * width; }  // from a row of one head to the next
+  std::size_t key_row() const { return key_heads() * width; }
   std::size_t query_at(std::size_t sequence, std::size_t head, std::size_t i) const {
     return (sequence * queries + i) * row() + head * width;
   }
-  std::size_t key_at(std::size_t sequence, std::size_t head) const { return sequence * keys * row() + head * width; }
+  std::size_t key_at(std::size_t sequence, std::size_t key_head) const {
+    return sequence * keys * key_row() + key_head * width;
+  }
   std::size_t sum_at(std::size_t sequence, std::size_t head, std::size_t i) const {
     return (sequence * heads + head) * queries + i;
   }
@@ -46,11 +54,15 @@ struct attention_shape {
 }  // namespace detail
 
 // The gradients of q, k and v. Keys may be cut as well as queries: what a piece of keys gives is a part of dq, what a
-// piece of queries gives is a part of dk and dv. Workers take whole heads, so that the additions keep their order.
-template <bool Causal> struct attention_grad_op {
+// piece of queries (or of the heads that share keys) gives is a part of dk and dv. Workers take whole heads of k, so that
+// the additions keep their order.
+template <bool Causal, bool Grouped = false> struct attention_grad_op {
   static constexpr std::string_view name = "attention.grad",
-                                    annotation = "... s+ n d^, ... s n d, ... t+ n d, ... t n d, ... s n d, ... n s -> "
-                                                 "... s n d, ... t n d, ... t n d",
+                                    annotation =
+                                        Grouped ? "... s+ n g+ d^, ... s n g d, ... t+ n d, ... t n d, ... s n g d, "
+                                                  "... n g s -> ... s n g d, ... t n d, ... t n d"
+                                                : "... s+ n d^, ... s n d, ... t+ n d, ... t n d, ... s n d, ... n s -> "
+                                                  "... s n d, ... t n d, ... t n d",
                                     dtypes = "T, T, T, T, T, A -> T, T, T";
   static constexpr bool accumulates = true;
   static constexpr double flops_per_point = Causal ? 5 : 10;
@@ -68,27 +80,21 @@ template <bool Causal> struct attention_grad_op {
     auto* dk = call.template output<1>();
     auto* dv = call.template output<2>();
     using value = std::remove_pointer_t<decltype(dq)>;
-    const auto at = detail::attention_shape::of(call, Causal);
-    const std::size_t row = at.row(), width = at.width, first_key = call.offset('t');
+    const auto at = detail::attention_shape::of(call, Causal, Grouped);
+    const std::size_t row = at.row(), key_row = at.key_row(), width = at.width, first_key = call.offset('t');
     const value scale = 1 / std::sqrt(static_cast<value>(width));
     value* const scratch = call.template scratch<value>();
     const bool add = call.accumulate();
 
-    auto head_of_sequence = [=](std::size_t sequence, std::size_t head, value* p, value* dp) {
-      const std::size_t keys_at = at.key_at(sequence, head);
-      if (!add)
-        for (std::size_t j = 0; j < at.keys; ++j) {
-          std::fill_n(dk + keys_at + j * row, width, value(0));
-          std::fill_n(dv + keys_at + j * row, width, value(0));
-        }
+    auto head_of_sequence = [=](std::size_t sequence, std::size_t head, std::size_t keys_at, value* p, value* dp) {
       for (std::size_t block = 0; block < at.blocks(); ++block) {
         const std::size_t begin = block * detail::query_block, rows = std::min(detail::query_block, at.queries - begin);
         const std::size_t keys = at.seen(begin + rows - 1, first_key), here = at.query_at(sequence, head, begin);
         // p [rows, keys] = q k^T; dp = dy v^T
-        Call::template gemm_on_this_thread<value>(false, true, rows, keys, width, 1, q + here, row, k + keys_at, row, 0,
-                                                  p, keys);
-        Call::template gemm_on_this_thread<value>(false, true, rows, keys, width, 1, dy + here, row, v + keys_at, row,
-                                                  0, dp, keys);
+        Call::template gemm_on_this_thread<value>(false, true, rows, keys, width, 1, q + here, row, k + keys_at,
+                                                  key_row, 0, p, keys);
+        Call::template gemm_on_this_thread<value>(false, true, rows, keys, width, 1, dy + here, row, v + keys_at,
+                                                  key_row, 0, dp, keys);
         for (std::size_t i = 0; i < rows; ++i) {
           const typename Call::team_type team;
           value const *dy_row = dy + here + i * row, *y_row = y + here + i * row;
@@ -106,29 +112,40 @@ template <bool Causal> struct attention_grad_op {
         }
         // dv += p^T dy; dk += dp^T q / sqrt(d); dq = dp k / sqrt(d)
         Call::template gemm_on_this_thread<value>(true, false, keys, width, rows, 1, p, keys, dy + here, row, 1,
-                                                  dv + keys_at, row);
+                                                  dv + keys_at, key_row);
         Call::template gemm_on_this_thread<value>(true, false, keys, width, rows, scale, dp, keys, q + here, row, 1,
-                                                  dk + keys_at, row);
-        Call::template gemm_on_this_thread<value>(false, false, rows, width, keys, scale, dp, keys, k + keys_at, row,
+                                                  dk + keys_at, key_row);
+        Call::template gemm_on_this_thread<value>(false, false, rows, width, keys, scale, dp, keys, k + keys_at, key_row,
                                                   add ? value(1) : value(0), dq + here, row);
       }
     };
-    call.parallel(at.sequences * at.heads, 1, [=](std::size_t begin, std::size_t end, std::size_t worker) {
+    call.parallel(at.sequences * at.key_heads(), 1, [=](std::size_t begin, std::size_t end, std::size_t worker) {
       value* const p = scratch + worker * 2 * detail::query_block * at.keys;
-      for (std::size_t item = begin; item < end; ++item)
-        head_of_sequence(item / at.heads, item % at.heads, p, p + detail::query_block * at.keys);
+      for (std::size_t item = begin; item < end; ++item) {
+        const std::size_t sequence = item / at.key_heads(), key_head = item % at.key_heads(),
+                          keys_at = at.key_at(sequence, key_head);
+        if (!add)
+          for (std::size_t j = 0; j < at.keys; ++j) {
+            std::fill_n(dk + keys_at + j * key_row, width, value(0));
+            std::fill_n(dv + keys_at + j * key_row, width, value(0));
+          }
+        for (std::size_t head = key_head * at.share; head < (key_head + 1) * at.share; ++head)
+          head_of_sequence(sequence, head, keys_at, p, p + detail::query_block * at.keys);
+      }
     });
   }
 };
 
-// y [..., s, n, d] and for the backward pass the log of the sums, [..., n, s].
-template <bool Causal> struct attention_op {
+// y [..., s, n, (g,) d] and for the backward pass the log of the sums, [..., n, (g,) s].
+template <bool Causal, bool Grouped = false> struct attention_op {
   static constexpr std::string_view name = "attention",
-                                    annotation = "... s n d^, ... t^ n d, ... t n d -> ... s n d, ... n s",
+                                    annotation =
+                                        Grouped ? "... s n g d^, ... t^ n d, ... t n d -> ... s n g d, ... n g s"
+                                                : "... s n d^, ... t^ n d, ... t n d -> ... s n d, ... n s",
                                     dtypes = "T, T, T -> T, A";
   static constexpr double flops_per_point = Causal ? 2 : 4;
   static constexpr auto gradient(auto dy, auto y, auto q, auto k, auto v) {
-    return apply<attention_grad_op<Causal>>(std::get<0>(dy), q, k, v, std::get<0>(y), std::get<1>(y));
+    return apply<attention_grad_op<Causal, Grouped>>(std::get<0>(dy), q, k, v, std::get<0>(y), std::get<1>(y));
   }
   template <class Shape> static std::size_t workspace(Shape const& shape) {
     return shape.workers * detail::query_block * shape.extent('t') * shape.element_size;
@@ -141,17 +158,17 @@ template <bool Causal> struct attention_op {
     auto* log_sum = call.template output<1>();
     using value = std::remove_pointer_t<decltype(y)>;
     using sum_value = std::remove_pointer_t<decltype(log_sum)>;
-    const auto at = detail::attention_shape::of(call, Causal);
-    const std::size_t row = at.row(), width = at.width;
+    const auto at = detail::attention_shape::of(call, Causal, Grouped);
+    const std::size_t row = at.row(), key_row = at.key_row(), width = at.width;
     const value scale = 1 / std::sqrt(static_cast<value>(width));
     value* const scratch = call.template scratch<value>();
 
     auto block_of_head = [=](std::size_t sequence, std::size_t head, std::size_t block, value* p) {
       const std::size_t begin = block * detail::query_block, rows = std::min(detail::query_block, at.queries - begin);
       const std::size_t keys = at.seen(begin + rows - 1), here = at.query_at(sequence, head, begin),
-                        keys_at = at.key_at(sequence, head);
-      Call::template gemm_on_this_thread<value>(false, true, rows, keys, width, scale, q + here, row, k + keys_at, row,
-                                                0, p, keys);
+                        keys_at = at.key_at(sequence, head / at.share);
+      Call::template gemm_on_this_thread<value>(false, true, rows, keys, width, scale, q + here, row, k + keys_at,
+                                                key_row, 0, p, keys);
       for (std::size_t i = 0; i < rows; ++i) {
         const typename Call::team_type team;
         value* const p_row = p + i * keys;
@@ -163,8 +180,8 @@ template <bool Causal> struct attention_op {
         std::fill(p_row + seen, p_row + keys, value(0));
         log_sum[at.sum_at(sequence, head, begin + i)] = static_cast<sum_value>(most + math::log(total));
       }
-      Call::template gemm_on_this_thread<value>(false, false, rows, width, keys, 1, p, keys, v + keys_at, row, 0,
-                                                y + here, row);
+      Call::template gemm_on_this_thread<value>(false, false, rows, width, keys, 1, p, keys, v + keys_at, key_row,
+                                                0, y + here, row);
     };
     call.parallel(at.sequences * at.heads * at.blocks(), 1, [=](std::size_t begin, std::size_t end, std::size_t worker) {
       value* const p = scratch + worker * detail::query_block * at.keys;
@@ -176,14 +193,24 @@ template <bool Causal> struct attention_op {
   }
 };
 
+namespace detail {
+// q has an axis more than k: which of the heads that share keys.
+template <class Q, class K> constexpr bool shares_keys() {
+  if constexpr (is_poison<Q> || is_poison<K>) return false;
+  else return Q::rank == K::rank + 1;
+}
+}  // namespace detail
+
 namespace ops {
 // q [..., queries, heads, width], k and v [..., keys, heads, width]; the two sequences may be axes of different names.
+// Grouped queries: q [..., queries, heads, share, width], `share` heads for one of k and v. A q that has all its heads in
+// one axis is brought into that form by `split_axis<head, key_head, share>(q)`.
 template <handle Q, handle K, handle V> constexpr auto attention(Q q, K k, V v) {
-  return detail::first_of(apply<attention_op<false>>(q, k, v));
+  return detail::first_of(apply<attention_op<false, detail::shares_keys<Q, K>()>>(q, k, v));
 }
 // Position i sees the keys of positions 0 to i.
 template <handle Q, handle K, handle V> constexpr auto causal_attention(Q q, K k, V v) {
-  return detail::first_of(apply<attention_op<true>>(q, k, v));
+  return detail::first_of(apply<attention_op<true, detail::shares_keys<Q, K>()>>(q, k, v));
 }
 }  // namespace ops
 using namespace ops;

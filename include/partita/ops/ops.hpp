@@ -18,6 +18,7 @@
 #include <partita/ops/rename.hpp>
 #include <partita/ops/reshape.hpp>
 #include <partita/ops/rms_norm.hpp>
+#include <partita/ops/rotary.hpp>
 #include <partita/ops/scale.hpp>
 #include <partita/ops/sigmoid.hpp>
 #include <partita/ops/silu.hpp>
