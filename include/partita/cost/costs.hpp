@@ -1,0 +1,89 @@
+// What planning is told about time and memory: seconds of a piece of an op on a device, of a collective over a group, of
+// a send; bytes of a device. Backward and update ops are ops of the graph like any others.
+#pragma once
+#include <memory>
+#include <span>
+#include <vector>
+
+#include <partita/cost/cluster.hpp>
+#include <partita/cost/collective.hpp>
+#include <partita/cost/work.hpp>
+#include <partita/layout/layout.hpp>
+
+#include <partita/core/begin_planning_code.hpp>
+
+namespace partita {
+
+struct cost_options {
+  collective_algorithm algorithm = collective_algorithm::best;
+};
+
+class costs {
+ public:
+  // Throws error where the cluster is none.
+  explicit costs(cluster c, cost_options how = {}) : cluster_(std::move(c)), how_(how) {
+    cluster_.check();
+    for (device_kind const& k : cluster_.kinds) kinds_.emplace_back(k);
+    for (device_run const& r : cluster_.devices)
+      for (std::size_t k = 0; k < kinds_.size(); ++k)
+        if (cluster_.kinds[k].name == r.kind) {
+          kind_of_.insert(kind_of_.end(), static_cast<std::size_t>(r.count), static_cast<int>(k));
+          break;
+        }
+  }
+
+  cluster const& of() const { return cluster_; }
+  int devices() const { return static_cast<int>(kind_of_.size()); }
+  // Devices of one kind take the same time and have the same memory.
+  int kind_of(int device) const { return kind_of_[static_cast<std::size_t>(device)]; }
+  double memory(int device) const { return cluster_.kinds[static_cast<std::size_t>(kind_of(device))].memory; }
+
+  // A piece of an op; `extents` per letter, in the order of op_info::dims. Sources and views take no time.
+  double op(op_info const& info, std::size_t const* extents, int device = 0) const { return op(work_of(info, extents), device); }
+  double op(op_work const& w, int device = 0) const { return kinds_[static_cast<std::size_t>(kind_of(device))].seconds(w); }
+  // Bytes read and bytes written by a copy, a sum of partial results, a fill.
+  double pass_over(double bytes, int device = 0) const { return op(op_work{0, bytes, f32}, device); }
+
+  // Over a sorted group of devices. What `bytes` means stands with collective_kind.
+  double collective(collective_kind kind, std::span<int const> group, double bytes, double concurrent = 1) const {
+    return collective(kind, group_shape::of(cluster_, group), bytes, concurrent);
+  }
+  double collective(collective_kind kind, group_shape const& shape, double bytes, double concurrent = 1) const {
+    return seconds_of(cluster_, kind, shape, bytes, concurrent, how_.algorithm);
+  }
+  // Over all groups along one dimension of a grid, at once.
+  double collective(collective_kind kind, placement const& grid, int level, double bytes) const {
+    if (grid.rank == 0 || grid.extents[level] < 2) return 0;
+    std::vector<int> group;
+    for (int k = 0; k < grid.extents[level]; ++k) group.push_back(grid.base + k * grid.strides[level]);
+    std::sort(group.begin(), group.end());
+    const group_shape shape = group_shape::of(cluster_, group);
+    return collective(kind, shape, bytes, concurrent_groups(grid, level, shape));
+  }
+  double send(int from, int to, double bytes, double concurrent = 1) const {
+    if (from == to || bytes <= 0) return 0;
+    link_level const& l = cluster_.links[static_cast<std::size_t>(cluster_.level_between(from, to))];
+    return l.latency + bytes * l.beta(concurrent);
+  }
+  // How many groups along a dimension of a grid leave one unit below the level that joins the group.
+  double concurrent_groups(placement const& grid, int level, group_shape const& shape) const {
+    if (shape.top == 0) return 1;
+    const int unit = cluster_.links[static_cast<std::size_t>(shape.top) - 1].devices;
+    double here = 0, own = 0;
+    for (int i = 0, n = grid.size(); i < n; ++i)
+      if (grid.device_at(i) / unit == grid.base / unit) ++here;
+    for (int k = 0; k < grid.extents[level]; ++k)
+      if ((grid.base + k * grid.strides[level]) / unit == grid.base / unit) ++own;
+    return own > 0 ? std::max(1.0, here / own) : 1;
+  }
+
+ private:
+  cluster cluster_;
+  cost_options how_;
+  std::vector<roofline> kinds_;
+  std::vector<int> kind_of_;  // by device
+};
+
+}  // namespace partita
+
+#include <partita/core/end_planning_code.hpp>
