@@ -52,14 +52,14 @@ inline std::string memory_fault(program const& p) {
     }
   }
   for (std::size_t b = 0; b < buffers; ++b) {
-    buffer const& x = p.buffers[b];
+    partita::buffer const& x = p.buffers[b];
     const std::size_t size = x.where == region::arena ? p.arena_bytes : p.state_bytes;
     const bool lives = of[b].any() || x.from_start || x.to_end || x.where == region::state;
     if (!lives) continue;
     if (x.offset + x.bytes > size) return "buffer " + std::to_string(b) + " lies outside its region";
     if (x.offset % 64 != 0) return "buffer " + std::to_string(b) + " is not aligned";
     for (std::size_t c = 0; c < b; ++c) {
-      buffer const& y = p.buffers[c];
+      partita::buffer const& y = p.buffers[c];
       if (x.where != y.where || x.offset >= y.offset + y.bytes || y.offset >= x.offset + x.bytes) continue;
       auto precedes = [&](std::size_t one, std::size_t two) {
         if (p.buffers[one].to_end || p.buffers[two].from_start) return false;

@@ -1,0 +1,202 @@
+// One training under a plan and on one device, step by step from equal weights (DESIGN D10).
+#pragma once
+#include <cmath>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <partita/program/lower.hpp>
+#include <partita/train/engine.hpp>
+
+#include "agreement.hpp"
+#include "memory_rule.hpp"
+#include "program_interpreter.hpp"
+#include "reference.hpp"
+
+namespace partita::testing {
+
+// An optimizer of one type for the price of compiling a model once.
+struct either_optimizer {
+  bool is_adamw = false;
+  adamw first{};
+  sgd second{};
+  template <class G, class P, class D, class S>
+  constexpr void update(G& g, std::string_view name, P parameter, D gradient, S scale) const {
+    if (is_adamw) first.update(g, name, parameter, gradient, scale);
+    else second.update(g, name, parameter, gradient, scale);
+  }
+};
+
+struct comparison_options {
+  int steps = 3;
+  double learning_rate = 0.01;
+  bool on_threads = false;  // by the executor too, whose bits are compared with the interpreter's
+  int lanes = 2;            // of its devices
+};
+struct comparison {
+  std::string fault;  // empty: agreed
+  double worst = 0;   // difference over what is allowed
+  int devices = 0;
+  std::size_t instructions = 0;
+};
+
+// `Exact` is the same training in double: what rounding does to one device is told by it. Its optimizer is not used.
+template <class Training, class Exact = Training> class same_training {
+ public:
+  using graph_type = recorder<on_cpu::backend, Training>;
+  static constexpr dtype type = graph_type::precision;
+
+  same_training(Training const& t, Exact const& exact, std::vector<binding> const& extents, std::uint64_t seed)
+      : training_(t), exact_(exact), extents_(extents), seed_(seed) {
+    for (binding const& b : extents) g_.bindings.push(b);
+    trace(g_, training_);
+  }
+  graph_type const& graph() const { return g_; }
+
+  // `inputs` gives those of the next step.
+  comparison under(plan_base const& plan, std::function<named_values()> const& inputs, comparison_options const& how = {}) const {
+    comparison r;
+    try {
+      completed c;
+      if (const finding f = verify_plan(g_, plan, c)) throw error("the plan is rejected: " + describe(f));
+      r.devices = c.devices;
+      lowering_options options;
+      options.keep_gradients = true;
+      options.workspace = [this](int op, std::size_t const* extents) {
+        return g_.launchers[op].workspace(*g_.ops[op].info, extents, 1);
+      };
+      const lowering shared(g_, plan, c, options);
+      std::vector<program> programs, forward;
+      for (int rank = 0; rank < c.devices; ++rank) {
+        programs.push_back(lower(shared, rank));
+        forward.push_back(lower(shared, rank, true));
+        r.instructions += programs.back().instructions.size();
+        for (program const* p : {&programs.back(), &forward.back()})
+          for (std::string const& fault : {memory_fault(*p), late_reader(*p)})
+            if (!fault.empty()) throw error("rank " + std::to_string(rank) + ": " + fault);
+      }
+      compare(plan, programs, forward, inputs, how, r);
+    } catch (std::exception const& e) {
+      r.fault = e.what();
+    }
+    return r;
+  }
+
+ private:
+  void compare(plan_base const& plan, std::vector<program> const& programs, std::vector<program> const& forward,
+               std::function<named_values()> const& draw, comparison_options const& how, comparison& r) const {
+    reference<Training> one(training_, seed_, extents_);
+    std::unique_ptr<reference<Exact>> exact;
+    if constexpr (type != f64) exact = std::make_unique<reference<Exact>>(exact_, seed_, extents_);
+    program_interpreter<graph_type> all(g_, programs, seed_), outputs(g_, forward, seed_);
+    std::unique_ptr<partita::detail::engine> engine;
+    if (how.on_threads) {
+      cpu devices{.devices = r.devices, .threads = 1, .lanes = how.lanes};
+      engine = std::make_unique<partita::detail::engine>(
+          g_, std::span<on_cpu::launcher const>(g_.launchers.at, static_cast<std::size_t>(g_.launchers.size)), g_.losses, plan,
+          devices, trainer_options{.seed = seed_, .learning_rate = how.learning_rate});
+    }
+    agreement rule(type);
+    for (int step = 0; step < how.steps; ++step) {
+      // From equal weights: rounding that one step has made large is not carried to the next.
+      for (int op = 0; op < g_.ops.size; ++op)
+        if (const source_kind k = g_.ops[op].info->source; k == source_kind::parameter || k == source_kind::state) {
+          const int t = g_.ops[op].first_output;
+          const std::vector<double> now = all.gather(&program::stored, t);
+          one.set_stored(t, now);
+          if (exact && k == source_kind::parameter) exact->set_parameter(g_.name(op).view(), now);
+        }
+      const named_values inputs = draw();
+      auto find = [&](std::string const& name) -> values const& { return inputs.find(name)->second; };
+      if (step == 0) {
+        outputs.run(find, {0, 0, seed_, false});
+        rule.loss(one.evaluate(inputs), loss_of(outputs));
+      }
+      const double wanted = one.step(inputs, how.learning_rate);
+      if (!(std::abs(wanted) < 1e6)) break;  // the training diverges
+      if (exact) (void)exact->step(inputs, 0);
+      all.run(find, {how.learning_rate, step, seed_, true});
+      if (engine) compare_bits(*engine, inputs, all);
+      rule.loss(wanted, loss_of(all), exact ? std::abs(wanted - exact->loss()) : 0);
+      auto rounding = [&](std::vector<double> const& mine, auto of) { return exact ? farthest(mine, of(*exact)) : 0; };
+      for (int op = 0; op < g_.forward_count; ++op)
+        if (g_.ops[op].info->is_output && g_.ops[op].info->outputs[0].rank > 0) {
+          const std::string name(g_.name(op).view());
+          const std::vector<double> value = one.output(name);
+          const double noise = rounding(value, [&](auto const& e) { return e.output(name); });
+          rule.tensor("output " + name, value, all.gather(&program::outputs, g_.ops[op].first_output),
+                      rule.allowed(value, largest(value), noise));
+        }
+      double most_gradient = 0, most_weight = 0;
+      for (std::string const& name : one.trained()) {
+        most_gradient = std::max(most_gradient, largest(one.gradient(name)));
+        most_weight = std::max(most_weight, largest(one.parameter(name)));
+      }
+      for (std::string const& name : one.trained()) {
+        const int t = tensor_of_parameter(name);
+        const std::vector<double> gradient = one.gradient(name), weight = one.parameter(name);
+        const double noise = rounding(gradient, [&](auto const& e) { return e.gradient(name); }),
+                     of_gradient = rule.allowed(gradient, most_gradient, noise);
+        rule.tensor("gradient of " + name, gradient, all.gather(&program::gradients, t), of_gradient);
+        const std::vector<double> now = all.gather(&program::stored, t);
+        if (training_.optimizer.is_adamw) rule.adamw(name, weight, now, gradient, of_gradient, how.learning_rate);
+        else rule.tensor(name, weight, now, rule.allowed(weight, most_weight, how.learning_rate * of_gradient));
+      }
+      for (int op = 0; op < g_.ops.size; ++op)  // replicas are equal, of moments too
+        if (g_.ops[op].info->source == source_kind::state) (void)all.gather(&program::stored, g_.ops[op].first_output);
+      r.worst = rule.worst();
+      if (!rule.holds()) throw error("step " + std::to_string(step) + ": " + rule.where() + " differs by " +
+                                     std::to_string(rule.worst()) + " of what is allowed");
+    }
+  }
+  void compare_bits(partita::detail::engine& engine, named_values const& inputs, program_interpreter<graph_type> const& all) const {
+    std::vector<std::vector<std::byte>> bytes;
+    std::vector<feed> feeds;
+    bytes.reserve(static_cast<std::size_t>(g_.ops.size));
+    for (int op = 0; op < g_.ops.size; ++op) {
+      if (g_.ops[op].info->source != source_kind::input) continue;
+      const dtype of = g_.ops[op].info->outputs[0].type;
+      auto const& [name, given] = *inputs.find(std::string(g_.name(op).view()));
+      buffer whole(of, given.all.size());
+      for (std::size_t i = 0; i < given.all.size(); ++i) whole.set(i, given.all[i]);
+      auto const* data = static_cast<std::byte const*>(whole.data());
+      bytes.emplace_back(data, data + given.all.size() * size_of(of));
+      feeds.push_back(feed(name, bytes.back().data(), given.all.size(), of));
+    }
+    const double loss = engine.step(feeds);
+    // A total of weighted losses: a compiler may fuse the product with the sum in one place and not in the other.
+    if (const double wanted = loss_of(all); !(std::abs(loss - wanted) <= 1e-15 * std::max(1.0, std::abs(wanted))))
+      throw error("on threads the loss is " + std::to_string(loss) + ", not " + std::to_string(wanted));
+    auto same = [&](std::string const& what, host_tensor const& have, std::vector<double> const& wanted) {
+      if (have.size() != wanted.size()) throw error("on threads " + what + " has another size");
+      for (std::size_t i = 0; i < wanted.size(); ++i)
+        if (have[i] != wanted[i]) throw error("on threads " + what + " is " + std::to_string(have[i]) + ", not " + std::to_string(wanted[i]));
+    };
+    for (int op = 0; op < g_.ops.size; ++op) {
+      const source_kind k = g_.ops[op].info->source;
+      const int t = g_.ops[op].first_output;
+      const std::string name(g_.name(op).view());
+      if (k == source_kind::parameter) same(name, engine.parameter(name), all.gather(&program::stored, t));
+      if (k == source_kind::state) same(name, engine.state(name), all.gather(&program::stored, t));
+    }
+  }
+  double loss_of(program_interpreter<graph_type> const& all) const {
+    double total = 0;
+    for (loss_entry const& l : g_.losses) total += l.weight * all.gather(&program::outputs, g_.ops[l.op].first_output)[0];
+    return total;
+  }
+  int tensor_of_parameter(std::string const& name) const {
+    for (int op = 0; op < g_.ops.size; ++op)
+      if (g_.ops[op].info->source == source_kind::parameter && g_.name(op).view() == name) return g_.ops[op].first_output;
+    return -1;
+  }
+
+  Training training_;
+  Exact exact_;
+  std::vector<binding> extents_;
+  std::uint64_t seed_;
+  graph_type g_;
+};
+
+}  // namespace partita::testing
