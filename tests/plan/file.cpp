@@ -69,15 +69,19 @@ TEST_CASE("a plan goes to a file and comes back the same") {
   std::remove(path.c_str());
 }
 
-TEST_CASE("sizes, replicas and a letter survive") {
+TEST_CASE("sizes, replicas, phases, orders and priorities survive") {
   auto p = pt::plan<model>(model{}, pt::bind<batch>(8));
   static constexpr int sizes[]{5, 2};
   p.op_trans(p.ops(pt::with<ffn>), pt::split<ffn>{2, "tensor", sizes});
   p.op_trans(p.ops("fc2"), pt::replicate{2, "again"});
   p.op_assign(p.ops(), pt::grid{{"tensor", 2}});
   p.op_order(pt::moment{}.of(pt::pass::forward), pt::moment{}.of(pt::pass::update));
+  p.op_assign(p.ops("fc1"), pt::phase{"half", 1});
+  p.op_order(pt::moment{}.at("half", 1), pt::priority{-3});
+  pt::sequence links(p);
+  for (pt::pass when : {pt::pass::forward, pt::pass::backward, pt::pass::update}) links.then(pt::moment{}.at("half", 1).of(when));
   const std::string text = pt::plan_text(p);
-  CHECK(text.find("\"sizes\"") != std::string::npos);
+  for (const char* key : {"\"sizes\"", "\"phases\"", "\"links\": true", "\"priority\": -3"}) CHECK(text.find(key) != std::string::npos);
   pt::plan<model> back = pt::plan_from_text<model>(text);
   CHECK(pt::plan_text(back) == text);
   CHECK(digests(back) == digests(p));
@@ -91,7 +95,7 @@ TEST_CASE("what is wrong in a file is said with its place") {
     INFO(message);
     CHECK(message.find(words) != std::string::npos);
   };
-  says("\"version\": 1", "\"version\": 7", "version 7 is not known");
+  says("\"version\": 2", "\"version\": 7", "version 7 is not known");
   says("\"format\": \"partita plan\"", "\"format\": \"other\"", "format is 'other'");
   says("\"pieces\": 2", "\"pieces\": 3", "3 pieces on a grid dimension of 2");
   says("\"pieces\": 2", "\"pieces\": 0", "pieces is 0");
@@ -105,6 +109,8 @@ TEST_CASE("what is wrong in a file is said with its place") {
   says("\"name\": \"fc1.weight\"", "\"name\": \"fc9.weight\"", "the model has no op named 'fc9.weight'");
   says("\"name\": \"fc1.weight\"", "\"name\": \"fc2.weight\"", "stands twice");
   says("\"pass\": \"forward\"", "\"pass\": \"sideways\"", "pass is 'sideways'");
+  says("\"stage\": 0", "\"stage\": -1", "moments[0].at.stage: -1 is below 0");
+  says("\"micro\": 0", "\"a name of more than twenty-four characters\": 0", "is longer than 24 characters");
   says("{", "{{", "not JSON: parse error at line 1");
   says("\"batch\": 8", "\"batch\": 1", "is cut into");
   CHECK_THROWS_WITH_AS((void)pt::load_plan<model>("no such file"), "plan file no such file cannot be read", pt::error);

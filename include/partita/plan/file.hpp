@@ -14,9 +14,10 @@
 
 namespace partita {
 
-inline constexpr int plan_file_version = 1;
+inline constexpr int plan_file_version = 2;
 
 namespace plan_file {
+using counts = std::map<std::string, int>;
 struct cut {
   BOOST_HANA_DEFINE_STRUCT(cut,
     (std::string, mode),                   // the cut's name
@@ -35,17 +36,21 @@ struct op {
   BOOST_HANA_DEFINE_STRUCT(op,
     (std::string, name),
     (std::vector<plan_file::cut>, cuts),
-    (std::optional<std::vector<plan_file::dimension>>, grid));  // absent: inherited; empty: device 0
+    (std::optional<std::vector<plan_file::dimension>>, grid),  // absent: inherited; empty: device 0
+    (std::optional<counts>, phases));      // coordinates in time
 };
 struct moment {
   BOOST_HANA_DEFINE_STRUCT(moment,
     (std::optional<std::string>, op),
     (std::optional<std::string>, pass),
-    (std::optional<std::string>, dimension), (std::optional<int>, at),
-    (std::optional<std::string>, mode), (std::optional<int>, index));
+    (std::optional<counts>, at),           // dimensions and phases: coordinates
+    (std::optional<counts>, index));       // modes: indices
 };
-struct order {
-  BOOST_HANA_DEFINE_STRUCT(order, (plan_file::moment, first), (plan_file::moment, second));
+struct order {  // moments one after another; of a list of links, what no op has is left out
+  BOOST_HANA_DEFINE_STRUCT(order, (std::vector<plan_file::moment>, moments), (std::optional<bool>, links));
+};
+struct preference {
+  BOOST_HANA_DEFINE_STRUCT(preference, (plan_file::moment, moment), (int, priority));
 };
 struct document {
   BOOST_HANA_DEFINE_STRUCT(document,
@@ -53,7 +58,8 @@ struct document {
     (int, version),
     (std::map<std::string, int>, extents),  // for which the plan was made
     (std::vector<plan_file::op>, ops),
-    (std::vector<plan_file::order>, orders));
+    (std::vector<plan_file::order>, orders),
+    (std::vector<plan_file::preference>, priorities));
 };
 }  // namespace plan_file
 
@@ -77,7 +83,7 @@ inline plan_file::document describe_for_file(graph_data const& g, plan_base cons
       if (const std::size_t n = g.extent(f.dims[d].axis); n != unbound)
         doc.extents[std::string(f.dims[d].axis->name)] = static_cast<int>(n);
     op_plan const& own = p.of(op);
-    if (own.cut_count == 0 && !own.assigned) continue;
+    if (own.cut_count == 0 && !own.assigned && own.phase_count == 0) continue;
     plan_file::op o;
     o.name = names[static_cast<std::size_t>(op)];
     for (int c = 0; c < own.cut_count; ++c) {
@@ -102,27 +108,33 @@ inline plan_file::document describe_for_file(graph_data const& g, plan_base cons
         o.grid->push_back(std::move(d));
       }
     }
+    if (own.phase_count > 0) o.phases.emplace();
+    for (int k = 0; k < own.phase_count; ++k) (*o.phases)[name_of_mode(own.phases[k].mode)] = own.phases[k].index;
     doc.ops.push_back(std::move(o));
   }
-  auto put = [&](moment const& m) {
+  auto put = [&](moment_entry const& m) {
     plan_file::moment out;
     if (m.op >= 0) out.op = names[static_cast<std::size_t>(m.op)];
     if (m.when >= 0) out.pass = std::string(m.when == 0 ? "forward" : m.when == 1 ? "backward" : "update");
-    if (m.coordinate >= 0) {
-      out.dimension = std::string(m.level.view());
-      out.at = m.coordinate;
-    }
-    if (m.index_of_mode >= 0) {
-      out.mode = std::string(m.mode.view());
-      out.index = m.index_of_mode;
-    }
+    if (m.place_count > 0) out.at.emplace();
+    for (int k = 0; k < m.place_count; ++k) (*out.at)[name_of_mode(m.places[k].mode)] = m.places[k].index;
+    if (m.index_count > 0) out.index.emplace();
+    for (int k = 0; k < m.index_count; ++k) (*out.index)[name_of_mode(m.indices[k].mode)] = m.indices[k].index;
     return out;
   };
   for (wish const& w : p.wishes()) {
-    plan_file::order o;
-    o.first = put(w.first);
-    o.second = put(w.second);
-    doc.orders.push_back(std::move(o));
+    if (!w.continues) {
+      doc.orders.emplace_back();
+      doc.orders.back().moments.push_back(put(w.first));
+      if (w.lenient) doc.orders.back().links = true;
+    }
+    doc.orders.back().moments.push_back(put(w.second));
+  }
+  for (preference const& x : p.preferences()) {
+    plan_file::preference out;
+    out.moment = put(x.which);
+    out.priority = x.value;
+    doc.priorities.push_back(std::move(out));
   }
   return doc;
 }
@@ -173,6 +185,11 @@ inline void apply_document(graph_data const& g, plan_base& p, plan_file::documen
                           c.sizes.empty() ? nullptr : c.sizes.data(), static_cast<int>(c.sizes.size())},
                  0);
     }
+    if (o.phases)
+      for (auto const& [name, index] : *o.phases) {
+        if (index < 0) throw error(where + ".phases." + name + ": " + std::to_string(index) + " is below 0");
+        p.op_assign(op_ref{&g, op}, phase{short_name(name, where + ".phases").view(), index}, 0);
+      }
     if (!o.grid) continue;
     p.op_assign(op_ref{&g, op}, grid{}, 0);
     for (std::size_t k = 0; k < o.grid->size(); ++k) {
@@ -187,30 +204,40 @@ inline void apply_document(graph_data const& g, plan_base& p, plan_file::documen
       } else p.op_assign(op_ref{&g, op}, grid{{name.view(), d.extent}}, 0);
     }
   }
-  for (std::size_t i = 0; i < doc.orders.size(); ++i) {
-    const std::string where = "orders[" + std::to_string(i) + "]";
-    auto take = [&](plan_file::moment const& m, std::string const& side) {
-      moment out;
-      if (m.op) out.op = find(*m.op, where + side);
-      if (m.pass) {
-        out.when = *m.pass == "forward" ? 0 : *m.pass == "backward" ? 1 : *m.pass == "update" ? 2 : -1;
-        if (out.when < 0) throw error(where + side + ": pass is '" + *m.pass + "', not forward, backward or update");
+  auto take = [&](plan_file::moment const& m, std::string const& where) {  // its names stay in the document
+    moment out;
+    if (m.op) out.op = find(*m.op, where);
+    if (m.pass) {
+      out.when = *m.pass == "forward" ? 0 : *m.pass == "backward" ? 1 : *m.pass == "update" ? 2 : -1;
+      if (out.when < 0) throw error(where + ": pass is '" + *m.pass + "', not forward, backward or update");
+    }
+    auto each = [&](std::optional<plan_file::counts> const& all, const char* what, auto add) {
+      if (!all) return;
+      if (all->size() > max_coordinates) throw error(where + "." + what + ": there may be " + std::to_string(max_coordinates));
+      for (auto const& [name, index] : *all) {
+        (void)short_name(name, where + "." + what);
+        if (index < 0) throw error(where + "." + what + "." + name + ": " + std::to_string(index) + " is below 0");
+        add(name, index);
       }
-      if (m.dimension.has_value() != m.at.has_value()) throw error(where + side + ": dimension and at belong together");
-      if (m.mode.has_value() != m.index.has_value()) throw error(where + side + ": mode and index belong together");
-      if (m.dimension) {
-        out.level = short_name(*m.dimension, where + side);
-        out.coordinate = *m.at;
-      }
-      if (m.mode) {
-        out.mode = short_name(*m.mode, where + side);
-        out.index_of_mode = *m.index;
-      }
-      return out;
     };
-    const moment first = take(doc.orders[i].first, ".first"), second = take(doc.orders[i].second, ".second");
-    p.op_order(first, second, 0);
+    each(m.at, "at", [&](std::string const& name, int c) { out = out.at(name, c); });
+    each(m.index, "index", [&](std::string const& name, int i) { out = out.index(name, i); });
+    return out;
+  };
+  for (std::size_t i = 0; i < doc.orders.size(); ++i) {
+    plan_file::order const& o = doc.orders[i];
+    const std::string where = "orders[" + std::to_string(i) + "]";
+    if (o.moments.size() < 2) throw error(where + ".moments: an order needs two moments at least");
+    if (o.links.value_or(false)) {
+      sequence links(p, 0);
+      for (std::size_t k = 0; k < o.moments.size(); ++k) links.then(take(o.moments[k], where + ".moments[" + std::to_string(k) + "]"));
+    } else
+      for (std::size_t k = 0; k + 1 < o.moments.size(); ++k)
+        p.op_order(take(o.moments[k], where + ".moments[" + std::to_string(k) + "]"),
+                   take(o.moments[k + 1], where + ".moments[" + std::to_string(k + 1) + "]"), 0);
   }
+  for (std::size_t i = 0; i < doc.priorities.size(); ++i)
+    p.op_order(take(doc.priorities[i].moment, "priorities[" + std::to_string(i) + "].moment"), priority{doc.priorities[i].priority}, 0);
 }
 
 }  // namespace detail

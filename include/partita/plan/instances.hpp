@@ -14,6 +14,7 @@ struct instance_graph {
   growing<int> begin, to;    // edges, by their source
   growing<int> waits;        // per vertex: how many edges end there
   growing<int> wish_lines;   // of the policy, per wish
+  growing<int> priority;     // per instance; empty where none was given
 };
 
 namespace detail {
@@ -75,19 +76,84 @@ constexpr int previous_assembled(completed const& c, node const& n, int i) {
   return before;
 }
 
-constexpr bool node_matches(graph_data const& g, plan_base const& plan, node const& n, moment const& m, short level) {
+constexpr bool node_matches(graph_data const& g, plan_base const& plan, node const& n, moment_entry const& m) {
   if (n.kind != node_kind::compute) return false;
   // An op by name is its first run; that for backward readers is meant where its pass is said.
   if (m.op >= 0 && (n.op != m.op || (m.when < 0 && n.replayed))) return false;
   if (m.when >= 0 && static_cast<int>(n.replayed ? pass::backward : g.ops[n.op].when) != m.when) return false;
-  if (m.coordinate >= 0) {
-    op_plan const& p = placed_by(g, plan, n.placed_as);
-    for (int l = 0; l < p.level_count; ++l)
-      if (p.levels[l].mode == level && p.levels[l].coordinate == m.coordinate) return true;
-    return false;
-  }
+  for (int p = 0; p < m.place_count; ++p)
+    if (coordinate_of(g, plan, n.placed_as, m.places[p].mode) != m.places[p].index) return false;
   return true;
 }
+
+// The instances that a moment names, found once for all its indices.
+struct moments {
+  graph_data const& g;
+  plan_base const& plan;
+  completed const& c;
+  instance_graph const& ig;
+  struct chosen {
+    moment_entry who;
+    growing<int> nodes;
+  };
+  growing<chosen> known{};
+
+  constexpr growing<int> const& nodes_of(moment_entry const& m) {
+    int k = 0;
+    while (k < known.size && !same_ops(known[k].who, m)) ++k;
+    if (k == known.size) {
+      known.push({m, {}});
+      for (int id = 0; id < c.nodes.size; ++id)
+        if (node_matches(g, plan, c.nodes[id], m)) known[k].nodes.push(id);
+    }
+    return known[k].nodes;
+  }
+  // Calls `visit` with every instance. Returns whether there is one.
+  template <class F> constexpr bool each(moment_entry const& m, F visit) {
+    bool hit = false;
+    for (int id : nodes_of(m)) {
+      node const& n = c.nodes[id];
+      int low[max_time_modes]{}, high[max_time_modes]{}, now[max_time_modes]{};
+      for (int q = 0; q < n.time.count; ++q) high[q] = n.time.extents[q] - 1;
+      bool there = true;
+      for (int k = 0; k < m.index_count && there; ++k) {
+        const int q = n.time.find(m.indices[k].mode);
+        there = q >= 0 && m.indices[k].index < n.time.extents[q];
+        if (there) low[q] = high[q] = m.indices[k].index;
+      }
+      if (!there) continue;
+      hit = true;
+      for (int q = 0; q < n.time.count; ++q) now[q] = low[q];
+      for (int q = 0; q >= 0;) {
+        int i = 0;
+        for (int k = 0; k < n.time.count; ++k) i = i * n.time.extents[k] + now[k];
+        visit(ig.first[id] + i);
+        for (q = n.time.count - 1; q >= 0 && now[q] == high[q]; --q) now[q] = low[q];
+        if (q >= 0) ++now[q];
+      }
+    }
+    return hit;
+  }
+  constexpr finding names_nothing(moment_entry const& m, int line) const {
+    finding f{wrong::order_names_nothing};
+    f.line = line;
+    if (m.op >= 0) f.op.put(g.name(m.op).view());
+    for (int p = 0; p < m.place_count; ++p) put(f.op, plan.modes()[m.places[p].mode].view(), " ", m.places[p].index);
+    for (int k = 0; k < m.index_count; ++k) put(f.op, "index ", "", m.indices[k].index, plan.modes()[m.indices[k].mode].view());
+    return f;
+  }
+
+ private:
+  static constexpr void put(text<96>& to, std::string_view what, std::string_view between, int number, std::string_view of = "") {
+    if (to.size > 0) to.put(of.empty() ? ", " : " at ");
+    to.put(what);
+    to.put(between);
+    to.put(number);
+    if (of.empty()) return;
+    to.put(" of ");
+    to.put(of);
+  }
+};
 
 // Does an instance of `n` at index i wait for exactly the instance i of the value's maker? So it is nearly everywhere:
 // one has to look at the modes once, and not for every index.
@@ -153,63 +219,15 @@ constexpr void each_edge(graph_data const& g, plan_base const& plan, completed c
     }
   }
   // Wishes: all of the first, then the wish's own vertex, then all of the second.
-  struct chosen {
-    moment who;
-    growing<int> nodes;
-  };
-  growing<chosen> known;
-  auto each_match = [&](moment const& m, int line, auto found) {
-    moment who = m;
-    who.index_of_mode = -1;
-    who.mode = {};
-    int k = 0;
-    for (; k < known.size; ++k) {
-      moment const& w = known[k].who;
-      if (w.op == who.op && w.when == who.when && w.coordinate == who.coordinate && w.level.view() == who.level.view()) break;
-    }
-    if (k == known.size) {
-      known.push({who, {}});
-      const short level = m.coordinate >= 0 ? plan.find_mode(m.level) : short{-1};
-      for (int id = 0; id < c.nodes.size; ++id)
-        if (node_matches(g, plan, c.nodes[id], m, level)) known[k].nodes.push(id);
-    }
-    const short mode = m.index_of_mode >= 0 ? plan.find_mode(m.mode) : short{-1};
-    bool hit = false;
-    for (int id : known[k].nodes) {
-      node const& n = c.nodes[id];
-      const int which = m.index_of_mode >= 0 ? n.time.find(mode) : -1;
-      if (m.index_of_mode >= 0 && (which < 0 || n.time.extents[which] <= m.index_of_mode)) continue;
-      const int count = n.time.size();
-      int inner = count, outer = count;  // runs of `inner` instances, `outer` apart
-      if (which >= 0) {
-        inner = 1;
-        for (int q = n.time.count - 1; q > which; --q) inner *= n.time.extents[q];
-        outer = inner * n.time.extents[which];
-      }
-      for (int run = which < 0 ? 0 : m.index_of_mode * inner; run < count; run += outer)
-        for (int i = run; i < run + inner; ++i) {
-          hit = true;
-          found(ig.first[id] + i);
-        }
-    }
-    // A schedule (line 0) does not know that a stage's only backward op, a sum, is made where its terms are.
-    if (!hit && !first && line != 0) {
-      first.what = wrong::order_names_nothing;
-      first.line = line;
-      first.op = text<96>(m.op >= 0 ? g.name(m.op).view() : m.level.view());
-      if (m.index_of_mode >= 0) {
-        first.op.put(" at index ");
-        first.op.put(m.index_of_mode);
-        first.op.put(" of ");
-        first.op.put(m.mode.view());
-      }
-    }
-  };
+  moments named{g, plan, c, ig};
+  bool any = true;  // does the wish before end in anything?
   for (int w = 0; w < plan.wishes().size; ++w) {
     wish const& x = plan.wishes()[w];
     const int vertex = ig.instances + w;
-    each_match(x.first, x.line, [&](int i) { visit(i, vertex); });
-    each_match(x.second, x.line, [&](int i) { visit(vertex, i); });
+    if (x.continues && !any) visit(vertex - 1, vertex);
+    const bool begins = named.each(x.first, [&](int i) { visit(i, vertex); });
+    any = named.each(x.second, [&](int i) { visit(vertex, i); });
+    if (!x.lenient && x.line != 0 && !first && !(begins && any)) first = named.names_nothing(begins ? x.second : x.first, x.line);
   }
 }
 
@@ -243,6 +261,13 @@ constexpr finding build_instances(graph_data const& g, plan_base const& plan, co
     ++ig.waits.at[to];
   });
   for (int v = 0; v < ig.vertices; ++v) ig.begin.at[v + 1] += ig.begin.at[v];
+  if (plan.preferences().size > 0) {
+    for (int i = 0; i < ig.instances; ++i) ig.priority.push(0);
+    detail::moments named{g, plan, c, ig};
+    for (preference const& p : plan.preferences())
+      if (!named.each(p.which, [&](int i) { ig.priority[i] = p.value; }) && p.line != 0 && !first)
+        first = named.names_nothing(p.which, p.line);
+  }
   ig.to.resize(ends.size / 2);
   growing<int> next = ig.begin;
   for (int e = 0; e < ends.size; e += 2) ig.to.at[next.at[ends.at[e]]++] = ends.at[e + 1];

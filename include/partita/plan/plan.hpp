@@ -19,16 +19,40 @@ struct level {
   short mode = -1;
   int extent = 1, coordinate = -1;  // coordinate -1: all of them
 };
+inline constexpr int max_phases = 4;
+struct op_phase {
+  short mode = -1;
+  int index = 0;
+};
 struct op_plan {
   op_cut cuts[max_parts]{};
   level levels[max_levels]{};
-  signed char cut_count = 0, level_count = 0;
+  op_phase phases[max_phases]{};
+  signed char cut_count = 0, level_count = 0, phase_count = 0;
   bool assigned = false;
 };
+// A moment in the plan's own numbers.
+struct moment_entry {
+  int op = -1;
+  signed char when = -1, place_count = 0, index_count = 0;
+  op_phase places[max_coordinates]{}, indices[max_coordinates]{};
+};
+constexpr bool same_ops(moment_entry const& a, moment_entry const& b) {  // whatever their indices
+  if (a.op != b.op || a.when != b.when || a.place_count != b.place_count) return false;
+  for (int p = 0; p < a.place_count; ++p)
+    if (a.places[p].mode != b.places[p].mode || a.places[p].index != b.places[p].index) return false;
+  return true;
+}
 // All instances of `first` come before all of `second` on every device that has both.
 struct wish {
-  moment first, second;
+  moment_entry first, second;
   int line = 0;
+  bool continues = false;  // `first` is the `second` of the wish before: links of one sequence
+  bool lenient = false;    // a link of a sequence: it may name what no op has
+};
+struct preference {
+  moment_entry which;
+  int value = 0, line = 0;
 };
 
 class plan_base;
@@ -184,15 +208,29 @@ class plan_base {
     else push_level(op.id, {intern(a.name), a.of, a.index}, line);
   }
 
+  constexpr void op_assign(selection const& s, phase a, int line = __builtin_LINE()) {
+    const short mode = intern(a.name);
+    for (int id : s.ids) push_phase(id, {mode, a.index}, line);
+  }
+  constexpr void op_assign(op_ref op, phase a, int line = __builtin_LINE()) { push_phase(op.id, {intern(a.name), a.index}, line); }
+
   // -- op_order: what comes first on one device.
   constexpr void op_order(moment const& first, moment const& second, int line = __builtin_LINE()) {
-    wishes_.push({first, second, line});
+    wishes_.push({entry_of(first, line), entry_of(second, line), line});
   }
   constexpr void op_order(op_ref first, op_ref second, int line = __builtin_LINE()) {
-    moment a, b;
+    moment_entry a, b;
     a.op = first.id;
     b.op = second.id;
     wishes_.push({a, b, line});
+  }
+  constexpr void op_order(moment const& which, priority p, int line = __builtin_LINE()) {
+    preferences_.push({entry_of(which, line), p.value, line});
+  }
+  constexpr void op_order(op_ref op, priority p, int line = __builtin_LINE()) {
+    moment_entry which;
+    which.op = op.id;
+    preferences_.push({which, p.value, line});
   }
 
   // The same words for another trace of the same model, as when extents are bound later.
@@ -213,6 +251,7 @@ class plan_base {
   constexpr op_plan& of(int op) { return ops_[op]; }
   constexpr growing<mode_name> const& modes() const { return modes_; }
   constexpr growing<wish> const& wishes() const { return wishes_; }
+  constexpr growing<preference> const& preferences() const { return preferences_; }
   constexpr int const* sizes(int at) const { return at < 0 ? nullptr : sizes_.at + at; }
   constexpr finding const& first_finding() const { return first_; }
   constexpr void note(finding const& f) {
@@ -244,6 +283,27 @@ class plan_base {
     if (known >= 0) return known;
     modes_.push(n);
     return static_cast<short>(modes_.size - 1);
+  }
+
+  constexpr moment_entry entry_of(moment const& m, int line) {
+    moment_entry e;
+    e.op = m.op;
+    e.when = static_cast<signed char>(m.when);
+    if (m.place_count > max_coordinates || m.index_count > max_coordinates) {
+      note_words("a moment has more than 4 coordinates or indices", line);
+      return e;
+    }
+    for (; e.place_count < m.place_count; ++e.place_count) {
+      moment::coordinate const& c = m.places[e.place_count];
+      if (c.index < 0) note_words("a moment is at a coordinate below 0", line);
+      e.places[e.place_count] = {intern(mode_name(c.name)), c.index};
+    }
+    for (; e.index_count < m.index_count; ++e.index_count) {
+      moment::coordinate const& c = m.indices[e.index_count];
+      if (c.index < 0) note_words("a moment is at an index below 0", line);
+      e.indices[e.index_count] = {intern(mode_name(c.name)), c.index};
+    }
+    return e;
   }
 
  private:
@@ -293,13 +353,44 @@ class plan_base {
     p.levels[p.level_count++] = l;
     p.assigned = true;
   }
+  constexpr void push_phase(int op, op_phase const& x, int line) {
+    op_plan& p = ops_[op];
+    if (x.index < 0) return note_words("a phase has an index below 0", line);
+    for (int i = 0; i < p.phase_count; ++i)
+      if (p.phases[i].mode == x.mode) {
+        finding f = about(wrong::dimension_assigned_twice, op, nullptr, 2, 1, line);
+        f.other = text<96>(modes_[x.mode].view());
+        return note(f);
+      }
+    if (p.phase_count == max_phases) return note_words("an op has more than 4 phases", line);
+    p.phases[p.phase_count++] = x;
+  }
 
+  friend class sequence;
   graph_data const* graph_;
   growing<op_plan> ops_;
   growing<mode_name> modes_;
   growing<int> sizes_;
   growing<wish> wishes_;
+  growing<preference> preferences_;
   finding first_{};
+};
+
+// Moments one after another: `pt::sequence turns(plan); turns.then(a); turns.then(b);`. What no op has is left out, and the
+// next one follows the one before: a stage of a pipeline may have nothing to do in its turn.
+class sequence {
+ public:
+  constexpr explicit sequence(plan_base& plan, int line = __builtin_LINE()) : plan_(plan), line_(line) {}
+  constexpr void then(moment const& m) {
+    const moment_entry next = plan_.entry_of(m, line_);
+    if (length_++ > 0) plan_.wishes_.push({last_, next, line_, length_ > 2, true});
+    last_ = next;
+  }
+
+ private:
+  plan_base& plan_;
+  moment_entry last_{};
+  int line_, length_ = 0;
 };
 
 }  // namespace partita

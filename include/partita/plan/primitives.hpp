@@ -62,20 +62,33 @@ struct at {
   constexpr at(std::string_view n, int i, int extent) : name(n), index(i), of(extent) {}
 };
 
+// A coordinate in time: it takes no device and orders nothing. Orders speak of it as of a coordinate in space, so that any
+// ops can be named together: a chunk of a pipeline, a pass of several, a part of the backward pass.
+struct phase {
+  mode_name name;
+  int index;
+  constexpr phase(std::string_view n, int i) : name(n), index(i) {}
+};
+
 // Axes as selections: `plan.ops(pt::with<ffn>)`.
 template <class Axis> struct with_axis {};
 template <class Axis> inline constexpr with_axis<Axis> with{};
 
-// Some instances of ops: those at a grid coordinate, of a pass, at an index of a mode in time; what is not said is any.
-// `plan.op_order(pt::moment{}.at("stage", 0).of(pass::forward).index("micro", 1), ...)`
+// Some instances of ops: those at coordinates of a grid or of phases, of a pass, at indices of modes in time; what is not
+// said is any. `plan.op_order(pt::moment{}.at("stage", 0).of(pass::forward).index("micro", 1), ...)`. A moment does not keep
+// the names it is given: it is made where it is used.
+inline constexpr int max_coordinates = 4;
 struct moment {
-  int op = -1;
-  mode_name level{}, mode{};
-  int coordinate = -1, when = -1, index_of_mode = -1;
+  struct coordinate {
+    std::string_view name;
+    int index = -1;
+  };
+  int op = -1, when = -1;
+  coordinate places[max_coordinates]{}, indices[max_coordinates]{};
+  int place_count = 0, index_count = 0;  // more than there is room for are counted, and refused by op_order
   constexpr moment at(std::string_view name, int c) const {
     moment m = *this;
-    m.level = mode_name(name);
-    m.coordinate = c;
+    if (m.place_count++ < max_coordinates) m.places[m.place_count - 1] = {name, c};
     return m;
   }
   constexpr moment of(pass p) const {
@@ -85,10 +98,12 @@ struct moment {
   }
   constexpr moment index(std::string_view name, int i) const {
     moment m = *this;
-    m.mode = mode_name(name);
-    m.index_of_mode = i;
+    if (m.index_count++ < max_coordinates) m.indices[m.index_count - 1] = {name, i};
     return m;
   }
 };
+// Of instances that could start at the same time those of the higher priority go first; 0 where nothing is said. It is no
+// edge: it changes neither what waits for what nor the result.
+struct priority { int value = 0; };
 
 }  // namespace partita

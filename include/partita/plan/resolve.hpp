@@ -50,6 +50,21 @@ constexpr op_plan const& placed_by(graph_data const& g, plan_base const& p, int 
   return own.assigned || g.ops[op].origin == op ? own : p.of(g.ops[op].origin);
 }
 
+// The coordinate of an op, in space or in time, or -1. A phase that the op was given itself goes before an inherited one.
+constexpr int coordinate_of(graph_data const& g, plan_base const& p, int op, short mode) {
+  const int origin = g.ops[op].origin;
+  op_plan const& own = p.of(op);
+  for (int k = 0; k < own.phase_count; ++k)
+    if (own.phases[k].mode == mode) return own.phases[k].index;
+  op_plan const& from = p.of(origin);
+  for (int k = 0; k < from.phase_count; ++k)
+    if (from.phases[k].mode == mode) return from.phases[k].index;
+  op_plan const& placed = own.assigned ? own : from;
+  for (int l = 0; l < placed.level_count; ++l)
+    if (placed.levels[l].mode == mode) return placed.levels[l].coordinate;
+  return -1;
+}
+
 constexpr placement place(op_plan const& p) {
   placement w;
   int stride = 1;

@@ -121,7 +121,7 @@ constexpr finding verify_plan(graph_data const& g, plan_base const& plan, comple
   complete(g, plan, out);
   if (out.first) return out.first;
   if (const finding f = detail::check_flow(g, plan, out)) return f;
-  if (check_order && plan.wishes().size > 0) {
+  if (check_order && plan.wishes().size + plan.preferences().size > 0) {
     instance_graph ig;
     if (const finding f = build_instances(g, plan, out, ig)) return f;
     return check_acyclic(g, out, ig);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <queue>
 #include <vector>
 
@@ -71,20 +72,22 @@ inline device_classes classify(completed const& c) {
 }
 }  // namespace detail
 
-// `duration(node)` in integer ticks of one instance. Among the instances that could start at the same time: lower index in
-// time first (a micro-batch is finished before the next begins, unless wishes say otherwise), stage sends before moves
-// of a micro-batch before others, then the order of the trace, which is the same in all processes of one program.
+// `duration(node)` in integer ticks of one instance. Among the instances that could start at the same time: the higher
+// priority first, where the plan gives one; then the lower index in time (a micro-batch is finished before the next begins,
+// unless wishes say otherwise), stage sends before moves of a micro-batch before others, then the order of the trace, which
+// is the same in all processes of one program.
 inline std::vector<instance> order_instances(graph_data const& g, completed const& c, instance_graph const& ig,
                                              std::function<std::int64_t(node const&)> const& duration) {
   const detail::device_classes classes = detail::classify(c);
   struct candidate {
     std::int64_t ready;
-    int index, kind, vertex;
+    int priority, index, kind, vertex;
   };
   struct after {  // one type for both queues: a heap is compiled once
     bool by_rank;
     bool operator()(candidate const& a, candidate const& b) const {
-      if (!by_rank) return a.ready != b.ready ? a.ready > b.ready : a.vertex > b.vertex;
+      if (!by_rank && a.ready != b.ready) return a.ready > b.ready;
+      if (a.priority != b.priority) return a.priority < b.priority;
       if (a.index != b.index) return a.index > b.index;
       if (a.kind != b.kind) return a.kind > b.kind;
       return a.vertex > b.vertex;
@@ -129,8 +132,12 @@ inline std::vector<instance> order_instances(graph_data const& g, completed cons
       const bool stage = !(c.values[c.input(n, 0)].lay.where == n.over.where);
       kind = stage ? 0 : n.time.count > 0 ? 1 : 2;
     }
+    // A source takes no time and nobody waits for it.
+    const int priority = ticks[static_cast<std::size_t>(id)] == 0 ? std::numeric_limits<int>::max()
+                         : ig.priority.size > 0                   ? ig.priority[v]
+                                                                  : 0;
     queues[static_cast<std::size_t>(queue_of[static_cast<std::size_t>(id)])].pending.push(
-        {ready[static_cast<std::size_t>(v)], v - ig.first[id], kind, v});
+        {ready[static_cast<std::size_t>(v)], priority, v - ig.first[id], kind, v});
   };
   auto complete_vertex = [&](int v, std::int64_t end) {
     for (int e = ig.begin[v]; e < ig.begin[v + 1]; ++e) {
@@ -150,7 +157,7 @@ inline std::vector<instance> order_instances(graph_data const& g, completed cons
     if (waits[static_cast<std::size_t>(v)] == 0) offer(v);
   drain();
   while (left > 0) {
-    int best = -1;
+    int best = -1, best_priority = 0;
     std::int64_t best_start = 0;
     for (std::size_t q = 0; q < queues.size(); ++q) {
       queue& x = queues[q];
@@ -162,9 +169,11 @@ inline std::vector<instance> order_instances(graph_data const& g, completed cons
         x.pending.pop();
       }
       const std::int64_t start = x.available.empty() ? x.pending.top().ready : until;
-      if (best < 0 || start < best_start) {
+      const int priority = (x.available.empty() ? x.pending : x.available).top().priority;
+      if (best < 0 || start < best_start || (start == best_start && priority > best_priority)) {
         best = static_cast<int>(q);
         best_start = start;
+        best_priority = priority;
       }
     }
     if (best < 0) break;  // a cycle: verification has named it
