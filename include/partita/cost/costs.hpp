@@ -36,6 +36,7 @@ class costs {
   int devices() const { return static_cast<int>(kind_of_.size()); }
   // Devices of one kind take the same time and have the same memory.
   int kind_of(int device) const { return kind_of_[static_cast<std::size_t>(device)]; }
+  double peak(dtype type, int device = 0) const { return kinds_[static_cast<std::size_t>(kind_of(device))].peak(type); }  // FLOP/s
   double memory(int device) const { return cluster_.kinds[static_cast<std::size_t>(kind_of(device))].memory; }
 
   // A piece of an op; `extents` per letter, in the order of op_info::dims. Sources and views take no time.

@@ -62,9 +62,10 @@ class roofline {
     if (kind.flops_efficiency) flops_ = *kind.flops_efficiency;
     if (kind.memory_efficiency) memory_ = *kind.memory_efficiency;
   }
+  double peak(dtype type) const { return peak_[static_cast<std::size_t>(type)]; }
   double seconds(op_work const& w) const {
     if (w.flops <= 0 && w.bytes <= 0) return 0;
-    const double compute = w.flops / (peak_[static_cast<std::size_t>(w.type)] * flops_.at(w.flops));
+    const double compute = w.flops / (peak(w.type) * flops_.at(w.flops));
     const double memory = w.bytes / (kind_.memory_bandwidth * memory_.at(w.bytes));
     return kind_.launch + std::max(compute, memory);
   }

@@ -22,6 +22,7 @@ struct rates {
 };
 struct lowering_options {
   rates speed{};
+  std::function<double(node const&)> seconds;  // of one instance, instead of the rates
   bool keep_gradients = false;  // gradients of parameters may be read after the step
   bool fuse = true;             // chains of ops run tile by tile
   int workers = 1;              // of a device: each has a tile of its own
@@ -87,7 +88,8 @@ class lowering {
   std::int64_t ticks(node const& n) const {  // nanoseconds
     graph_data const& g = *graph_;
     double seconds = 0;
-    if (n.kind == node_kind::compute) {
+    if (options_.seconds) seconds = options_.seconds(n);
+    else if (n.kind == node_kind::compute) {
       op_entry const& e = g.ops[n.op];
       op_info const& f = *e.info;
       double share = 1, points = f.flops_per_point, bytes = 0;

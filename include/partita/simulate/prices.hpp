@@ -1,0 +1,306 @@
+// What every instruction of a class's program costs, and with whom it communicates.
+#pragma once
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <tuple>
+#include <vector>
+
+#include <partita/simulate/events.hpp>
+
+#include <partita/core/begin_planning_code.hpp>
+
+namespace partita {
+
+struct simulate_options {
+  int lanes = 2;  // 1: a device communicates and computes in turn, in the program's order
+  // Durations of one's own, instead of the cost model's; negative: the cost model's.
+  std::function<double(program const&, instruction const&)> seconds;
+};
+
+namespace detail::simulating {
+
+class pricing {
+ public:
+  pricing(lowering const& s, costs const& k, rank_classes const& classes, std::vector<simulated_class> const& all, simulate_options const& how)
+      : s_(s), costs_(k), classes_(classes), all_(all), how_(how) {
+    cluster const& c = k.of();
+    for (std::size_t l = 0; l < c.links.size(); ++l) {
+      first_link_.push_back(links_);
+      const int below = l == 0 ? 1 : c.links[l - 1].devices;
+      if (c.links[l].shared_seconds_per_byte) links_ += 2 * (c.size() / below + 1);
+    }
+  }
+  void run(std::vector<runner>& runners) {
+    join_exchanges();
+    for (std::size_t c = 0; c < all_.size(); ++c) {
+      runner& r = runners[c];
+      program const& p = all_[c].what;
+      r.what = &p;
+      r.prices.resize(p.instructions.size());
+      r.times.resize(p.instructions.size());
+      r.moved.resize(p.instructions.size());
+      known_.assign(static_cast<std::size_t>(s_.graph().ops.size), {});
+      begin_class(static_cast<int>(c));
+      for (std::size_t at = 0; at < p.instructions.size(); ++at) {
+        instruction const& i = p.instructions[at];
+        r.lanes[how_.lanes > 1 && i.where == lane::communication ? 1 : 0].push_back(static_cast<int>(at));
+        price& mine = r.prices[at];
+        if (is_communication(i.kind)) mine = communication(p, i, static_cast<int>(c), static_cast<int>(at));
+        else mine.seconds = compute(p, i, all_[c].rank);
+        if (how_.seconds)
+          if (const double own = how_.seconds(p, i); own >= 0) mine.seconds = own;
+      }
+    }
+    for (meeting& m : meetings_) m.missing = static_cast<int>(m.members.size());
+  }
+  std::vector<meeting>& meetings() { return meetings_; }
+  int links() const { return links_; }
+
+ private:
+  // --- compute lane
+  struct known_price {
+    std::size_t extents[max_dims]{};
+    bool accumulates = false;
+    double seconds = -1;
+  };
+  double compute(program const& p, instruction const& i, int device) {
+    const std::size_t payload = static_cast<std::size_t>(i.payload);
+    const double size = static_cast<double>(size_of(i.type));
+    switch (i.kind) {
+      case instruction_kind::compute: {
+        compute_call const& call = p.computes[payload];
+        known_price& known = known_[static_cast<std::size_t>(call.op)];
+        if (known.seconds < 0 || known.accumulates != call.accumulate || std::memcmp(known.extents, call.extents, sizeof known.extents) != 0) {
+          std::memcpy(known.extents, call.extents, sizeof known.extents);
+          known.accumulates = call.accumulate;
+          known.seconds = costs_.op(work(call), device);
+        }
+        return known.seconds;
+      }
+      case instruction_kind::chain: {
+        chain_call const& chain = p.chains[payload];
+        op_work sum;
+        for (int l = 0; l < chain.link_count; ++l) {
+          chain_link const& link = p.links[static_cast<std::size_t>(chain.first_link + l)];
+          compute_call const& call = p.computes[static_cast<std::size_t>(link.compute)];
+          op_info const& f = *s_.graph().ops[call.op].info;
+          const op_work w = work(call);
+          sum.flops += w.flops;
+          sum.type = w.type;
+          for (int k = 0; k < call.input_count + call.output_count; ++k) {
+            if (link.operands[k] == tile_operand::internal) continue;
+            operand const& x = k < call.input_count ? f.input(k) : f.outputs[k - call.input_count];
+            sum.bytes += elements_of(x, call.extents) * static_cast<double>(size_of(x.type));
+          }
+        }
+        return costs_.op(sum, device);
+      }
+      case instruction_kind::copy: {
+        double bytes = 0;
+        for (int b = 0; b < i.box_count; ++b) {
+          box_copy const& box = p.boxes[static_cast<std::size_t>(i.first_box + b)];
+          double n = size * (box.combine ? 3 : 2);
+          for (int a = 0; a < box.rank; ++a) n *= static_cast<double>(box.extents[a]);
+          bytes += n;
+        }
+        return costs_.pass_over(bytes, device);
+      }
+      case instruction_kind::fill: return costs_.pass_over(size * static_cast<double>(p.fills[payload].elements), device);
+      default: return 0;
+    }
+  }
+  op_work work(compute_call const& call) const {
+    op_info const& f = *s_.graph().ops[call.op].info;
+    op_work w = work_of(f, call.extents, call.input_count);
+    if (call.accumulate)
+      for (int o = 0; o < f.output_count; ++o)
+        w.bytes += elements_of(f.outputs[o], call.extents) * static_cast<double>(size_of(f.outputs[o].type));
+    return w;
+  }
+
+  // --- communication
+  struct known_group {
+    bool known = false, local = true;
+    int leader = 0;
+    group_shape shape;
+    std::vector<int> sorted;
+  };
+  using meeting_key = std::tuple<int, int, int, int>;  // node, index, which of the instance's, leader
+
+  void begin_class(int c) {
+    groups_.assign(s_.groups().size(), {});
+    last_instance_ = {-1, -1};
+    class_ = c;
+  }
+  known_group const& group(int id) {
+    known_group& g = groups_[static_cast<std::size_t>(id)];
+    if (g.known) return g;
+    g.known = true;
+    g.sorted = s_.groups()[static_cast<std::size_t>(id)];
+    std::sort(g.sorted.begin(), g.sorted.end());
+    g.shape = group_shape::of(costs_.of(), g.sorted);
+    g.leader = class_;
+    for (int d : g.sorted) {
+      const int c = classes_.of[static_cast<std::size_t>(d)];
+      g.local = g.local && c == class_;
+      g.leader = std::min(g.leader, c);
+    }
+    return g;
+  }
+  price communication(program const& p, instruction const& i, int c, int at) {
+    if (i.kind == instruction_kind::exchange) return exchange(p, i, c, at);
+    collective_call const& call = p.collectives[static_cast<std::size_t>(i.payload)];
+    known_group const& g = group(call.group);
+    double elements = 0;
+    for (std::size_t n : call.counts) elements += static_cast<double>(n);
+    collective_kind kind = collective_kind::all_reduce;
+    if (i.kind == instruction_kind::all_gather) kind = collective_kind::all_gather;
+    if (i.kind == instruction_kind::reduce_scatter) kind = collective_kind::reduce_scatter;
+    if (i.kind == instruction_kind::all_to_all) {
+      kind = collective_kind::all_to_all;
+      elements *= g.shape.members;  // counts are what one member sends; all hold as much
+    }
+    const int which = number_in_instance(i);
+    const double flows = concurrent(i, g);
+    price made{-1, costs_.collective(kind, g.shape, elements * static_cast<double>(size_of(i.type)), flows)};
+    std::vector<link_use> uses;
+    if (links_ > 0)
+      for (int l = 0; l <= g.shape.top; ++l)
+        if (g.shape.fan[l] > 1) {
+          use_link(l, all_[static_cast<std::size_t>(c)].rank, true, flows, made.seconds, uses);
+          use_link(l, all_[static_cast<std::size_t>(c)].rank, false, flows, made.seconds, uses);
+        }
+    if (g.local && uses.empty()) return made;
+    made.meeting = meet({i.node, i.index, which, g.local ? -1 - c : g.leader}, c, at, std::move(uses));
+    return made;
+  }
+  // Sends at once and receives at once, each direction at the speed of its links.
+  price exchange(program const& p, instruction const& i, int c, int at) {
+    exchange_call const& call = p.exchanges[static_cast<std::size_t>(i.payload)];
+    const int rank = all_[static_cast<std::size_t>(c)].rank;
+    double latency = 0, directions[2]{};
+    bool local = true;
+    std::vector<link_use> uses;
+    for (int d = 0; d < 2; ++d)
+      for (transfer const& t : d == 0 ? call.sends : call.receives) {
+        local = local && classes_.of[static_cast<std::size_t>(t.peer)] == c;
+        if (t.peer == rank) continue;
+        const int level = costs_.of().level_between(rank, t.peer);
+        link_level const& l = costs_.of().links[static_cast<std::size_t>(level)];
+        const double flows = l.shared_seconds_per_byte ? alike_in_unit(c, level) : 1;
+        const double seconds = static_cast<double>(t.bytes) * l.beta(flows);
+        latency = std::max(latency, l.latency);
+        directions[d] += seconds;
+        if (links_ > 0) {
+          use_link(level, rank, d == 0, flows, seconds, uses);
+          use_link(level, t.peer, d != 0, flows, seconds, uses);
+        }
+      }
+    price made{-1, latency + std::max(directions[0], directions[1])};
+    if (local && uses.empty()) return made;
+    made.meeting = meet({i.node, i.index, -1, local ? -1 - c : leader_of_exchange(i.node, c)}, c, at, std::move(uses));
+    return made;
+  }
+  int meet(meeting_key const& key, int c, int at, std::vector<link_use> uses) {
+    const auto [found, fresh] = meeting_of_.emplace(key, static_cast<int>(meetings_.size()));
+    if (fresh) meetings_.push_back({});
+    meeting& m = meetings_[static_cast<std::size_t>(found->second)];
+    m.members.emplace_back(c, at);
+    for (link_use const& u : uses) {  // both ends name the same links
+      const auto same = std::find_if(m.uses.begin(), m.uses.end(), [&](link_use const& other) { return other.link == u.link; });
+      if (same == m.uses.end()) m.uses.push_back(u);
+      else same->seconds = std::max(same->seconds, u.seconds);
+    }
+    return found->second;
+  }
+  // Collectives of one move: those before the tensor changes its devices, then those after.
+  int number_in_instance(instruction const& i) {
+    if (last_instance_ != std::pair{i.node, i.index}) {
+      last_instance_ = {i.node, i.index};
+      number_ = 0;
+      node const& n = s_.plan_completed().nodes[i.node];
+      const bool sends = n.kind == node_kind::move && s_.route_of(i.node).sends;
+      int at[max_levels]{};
+      const int rank = all_[static_cast<std::size_t>(class_)].rank;
+      before_ = 0;
+      if (sends && s_.plan_completed().values[s_.plan_completed().input(n, 0)].lay.where.coordinates_of(rank, at))
+        for (transition_step const& step : s_.route_of(i.node).before) before_ += step.kind != transition_kind::slice;
+      after_send_ = sends;
+    }
+    const int mine = number_++;
+    return after_send_ && mine >= before_ ? 1000 + mine - before_ : mine;
+  }
+  // Groups of the same grid that leave one unit together.
+  double concurrent(instruction const& i, known_group const& g) const {
+    if (g.shape.top == 0) return 1;
+    completed const& c = s_.plan_completed();
+    node const& n = c.nodes[i.node];
+    placement const* w = &n.over.where;
+    int at[max_levels]{};
+    if (n.kind == node_kind::move && !w->coordinates_of(g.sorted.front(), at)) w = &c.values[c.input(n, 0)].lay.where;
+    const int unit = costs_.of().links[static_cast<std::size_t>(g.shape.top) - 1].devices;
+    double here = 0, own = 0;
+    for (int k = 0, size = w->size(); k < size; ++k) here += w->device_at(k) / unit == g.sorted.front() / unit;
+    for (int d : g.sorted) own += d / unit == g.sorted.front() / unit;
+    return std::max(1.0, here / own);
+  }
+  double alike_in_unit(int c, int level) const {
+    const int unit = level == 0 ? 1 : costs_.of().links[static_cast<std::size_t>(level) - 1].devices;
+    double n = 0;
+    for (int d : all_[static_cast<std::size_t>(c)].ranks) n += d / unit == all_[static_cast<std::size_t>(c)].rank / unit;
+    return std::max(1.0, n);
+  }
+  void use_link(int level, int device, bool outward, double flows, double seconds, std::vector<link_use>& uses) const {
+    link_level const& l = costs_.of().links[static_cast<std::size_t>(level)];
+    if (!l.shared_seconds_per_byte) return;
+    const int unit = level == 0 ? device : device / costs_.of().links[static_cast<std::size_t>(level) - 1].devices;
+    const double beta = l.beta(flows), share = beta > 0 ? std::min(1.0, flows * *l.shared_seconds_per_byte / beta) : 1;
+    uses.push_back({first_link_[static_cast<std::size_t>(level)] + 2 * unit + (outward ? 0 : 1), seconds * share});
+  }
+
+  // Classes that send to one another in an instance of a node come together.
+  void join_exchanges() {
+    for (std::size_t c = 0; c < all_.size(); ++c)
+      for (instruction const& i : all_[c].what.instructions) {
+        if (i.kind != instruction_kind::exchange) continue;
+        exchange_call const& call = all_[c].what.exchanges[static_cast<std::size_t>(i.payload)];
+        for (auto const* list : {&call.sends, &call.receives})
+          for (transfer const& t : *list) join(i.node, static_cast<int>(c), classes_.of[static_cast<std::size_t>(t.peer)]);
+      }
+  }
+  int leader_of_exchange(int node, int c) {
+    for (;;) {
+      const auto above = joined_.find({node, c});
+      if (above == joined_.end() || above->second == c) return c;
+      c = above->second;
+    }
+  }
+  void join(int node, int a, int b) {
+    a = leader_of_exchange(node, a);
+    b = leader_of_exchange(node, b);
+    if (a != b) joined_[{node, std::max(a, b)}] = std::min(a, b);
+  }
+
+  lowering const& s_;
+  costs const& costs_;
+  rank_classes const& classes_;
+  std::vector<simulated_class> const& all_;
+  simulate_options const& how_;
+  std::vector<known_price> known_;  // by op, of the class at hand
+  std::vector<known_group> groups_;
+  std::pair<int, int> last_instance_{-1, -1};
+  int class_ = 0, number_ = 0, before_ = 0;
+  bool after_send_ = false;
+  std::vector<meeting> meetings_;
+  std::map<meeting_key, int> meeting_of_;
+  std::map<std::pair<int, int>, int> joined_;
+  std::vector<int> first_link_;
+  int links_ = 0;
+};
+
+}  // namespace detail::simulating
+}  // namespace partita
+
+#include <partita/core/end_planning_code.hpp>
