@@ -1,0 +1,238 @@
+// What searchers choose in, as flat data: a chain of segments, stages, grids, options per variable and their costs. Where
+// it comes from (a traced model and a cluster, a file, a random generator) a searcher does not know.
+//
+//   time    fill * sum_s t_s + max_s ((m - fill) t_s + g_s)             over stages s; m micro-batches
+//   memory  max_s (held_s + in_flight(s) * flight_s + max over segments of (replay + transient))
+//
+// t_s is the sum of seconds per micro-batch, g_s of seconds per step. The largest transient of a segment counts, and the
+// largest segment. A segment that is run again keeps its entry alone per micro-batch in flight; what it makes inside is
+// there once, while it runs (`replay`).
+#pragma once
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <vector>
+
+namespace partita::spaces {
+
+inline constexpr double infinite = std::numeric_limits<double>::infinity();
+
+struct cost {
+  double forward = 0, backward = 0;  // seconds per micro-batch
+  double step = 0;                   // seconds per step
+  double held = 0;                   // bytes, the whole step long
+  double entry = 0;                  // bytes per micro-batch in flight, whether the segment is run again or not
+  double kept = 0;                   // bytes per micro-batch in flight; where it is run again, while it runs
+  double transient = 0;              // bytes while one op runs
+
+  cost& operator+=(cost const& o) {
+    forward += o.forward;
+    backward += o.backward;
+    step += o.step;
+    held += o.held;
+    entry += o.entry;
+    kept += o.kept;
+    transient = std::max(transient, o.transient);
+    return *this;
+  }
+};
+// What a component weighs in one number; transients have no weight.
+inline constexpr int weighed = 6;
+using weights = std::array<double, weighed>;
+
+// Costs by component; one that is zero in all of them takes no room.
+class cost_list {
+ public:
+  void push(cost const& c) {
+    const double all[weighed + 1]{c.forward, c.backward, c.step, c.held, c.entry, c.kept, c.transient};
+    for (std::size_t k = 0; k < of_.size(); ++k) {
+      if (of_[k].empty() && all[k] == 0) continue;
+      of_[k].resize(size_, 0.0);
+      of_[k].push_back(all[k]);
+    }
+    ++size_;
+    for (auto& component : of_)
+      if (!component.empty()) component.resize(size_, 0.0);
+  }
+  std::size_t size() const { return size_; }
+  cost operator[](std::size_t i) const {
+    auto at = [&](std::size_t k) { return of_[k].empty() ? 0.0 : of_[k][i]; };
+    return {at(0), at(1), at(2), at(3), at(4), at(5), at(6)};
+  }
+  double transient(std::size_t i) const { return of_[weighed].empty() ? 0.0 : of_[weighed][i]; }
+  // The weighed sum of `count` costs from `first` on, added to `into`.
+  void add(weights const& w, std::size_t first, std::size_t count, double* into) const {
+    for (std::size_t k = 0; k < static_cast<std::size_t>(weighed); ++k) {
+      if (w[k] == 0 || of_[k].empty()) continue;
+      double const* from = of_[k].data() + first;
+      for (std::size_t i = 0; i < count; ++i) into[i] += w[k] * from[i];
+    }
+  }
+
+ private:
+  std::array<std::vector<double>, weighed + 1> of_;
+  std::size_t size_ = 0;
+};
+
+// A segment's variables (one per op, as a rule), each with options (cuts), costs of options and of pairs of them.
+// Variable 0 is the layout in which the segment is entered, the last one that in which it is left: neighbours share it.
+struct table {
+  struct pair {
+    int a, b;           // variables
+    std::size_t first;  // options (i, j) cost pair_costs[first + i * options[b] + j]
+  };
+  std::vector<int> options;         // per variable
+  std::vector<std::size_t> first;   // per variable: option i costs own[first + i]
+  cost_list own;
+  std::vector<pair> pairs;
+  cost_list pair_costs;
+
+  int variables() const { return static_cast<int>(options.size()); }
+  int entries() const { return options.front(); }
+  int exits() const { return options.back(); }
+  int add_variable(std::vector<cost> const& costs) {
+    first.push_back(own.size());
+    options.push_back(static_cast<int>(costs.size()));
+    for (cost const& c : costs) own.push(c);
+    return variables() - 1;
+  }
+  void add_pair(int a, int b, std::vector<cost> const& costs) {
+    pairs.push_back({a, b, pair_costs.size()});
+    for (cost const& c : costs) pair_costs.push(c);
+  }
+  std::size_t index(int v, int option) const { return first[static_cast<std::size_t>(v)] + static_cast<std::size_t>(option); }
+  std::size_t index(pair const& p, int i, int j) const {
+    return p.first + static_cast<std::size_t>(i) * static_cast<std::size_t>(options[static_cast<std::size_t>(p.b)]) +
+           static_cast<std::size_t>(j);
+  }
+};
+inline cost cost_of(table const& t, int const* choice) {
+  cost c;
+  for (int v = 0; v < t.variables(); ++v) c += t.own[t.index(v, choice[v])];
+  for (table::pair const& p : t.pairs) c += t.pair_costs[t.index(p, choice[p.a], choice[p.b])];
+  return c;
+}
+
+// How a segment may run: with the costs of a table, kept or run again.
+struct variant {
+  std::shared_ptr<table const> costs;
+  bool replays = false;
+};
+// What a segment adds to its stage.
+struct segment_cost {
+  double time = 0, step = 0, held = 0, flight = 0, replay = 0;  // replay: bytes that are there while this segment runs
+};
+inline segment_cost cost_in_stage(cost const& c, bool replays) {
+  if (replays) return {2 * c.forward + c.backward, c.step, c.held, c.entry, c.kept + c.transient};
+  return {c.forward + c.backward, c.step, c.held, c.entry + c.kept, c.transient};
+}
+
+// A device grid for a stage: per kind of segment its variants.
+struct grid_choice {
+  std::vector<std::vector<variant>> kinds;
+};
+// So many devices per stage and micro-batches: the grids that a stage may have.
+struct shape {
+  int devices = 1, micro_batches = 1;
+  std::vector<grid_choice> grids;
+  // Seconds per micro-batch that leaving a stage in (grid, exit) and entering the next in (grid, entry) takes, per kind
+  // of the entered segment; the later stage bears them. Empty: none.
+  std::vector<std::vector<double>> crossings;  // at [(from * grids + to) * kinds + kind][exit * entries + entry]
+  double crossing(int from, int to, int kind, int exit, int entry) const {
+    if (crossings.empty()) return 0;
+    const std::size_t kinds = grids.front().kinds.size();
+    auto const& c = crossings[(static_cast<std::size_t>(from) * grids.size() + static_cast<std::size_t>(to)) * kinds +
+                              static_cast<std::size_t>(kind)];
+    if (c.empty()) return 0;
+    const int entries = grids[static_cast<std::size_t>(to)].kinds[static_cast<std::size_t>(kind)].front().costs->entries();
+    return c[static_cast<std::size_t>(exit * entries + entry)];
+  }
+};
+
+struct pipeline_schedule {
+  enum rule { all, stages_behind };  // micro-batches in flight at stage s of p: all m, or p - s
+  rule holds = stages_behind;
+  double fill = 1;                   // how much of a stage's time per micro-batch the others wait for (1 / chunks)
+  int in_flight(int stage, int stages, int micro_batches) const {
+    return holds == all ? micro_batches : std::min(micro_batches, stages - stage);
+  }
+};
+struct configuration {
+  int shape = 0, stages = 1;
+  pipeline_schedule schedule{};
+  double bound = 0;  // no choice in it takes less time; known before the shape is made
+};
+
+struct problem {
+  std::vector<int> chain;       // kinds of segments, in order
+  std::vector<bool> may_begin;  // a stage may begin with this segment; empty: with any
+  std::vector<configuration> configurations;
+  int shapes = 0;
+  std::function<shape(int)> make_shape;
+  double limit = infinite;      // bytes per device
+
+  int segments() const { return static_cast<int>(chain.size()); }
+  bool begins(int segment) const { return may_begin.empty() || may_begin[static_cast<std::size_t>(segment)]; }
+};
+
+// A point of the space.
+struct segment_choice {
+  int variant = 0;
+  std::vector<int> options;  // per variable
+};
+struct stage_choice {
+  int begin = 0, grid = 0;
+  std::vector<segment_choice> segments;
+};
+struct choice {
+  int configuration = -1;
+  std::vector<stage_choice> stages;
+  bool found() const { return configuration >= 0; }
+};
+struct stage_total {
+  double time = 0, step = 0, memory = 0;
+};
+struct total {
+  double time = infinite, memory = infinite;  // memory: of the fullest stage
+  std::vector<stage_total> stages;
+};
+
+inline total time_and_memory(problem const& p, shape const& s, choice const& x) {
+  configuration const& c = p.configurations[static_cast<std::size_t>(x.configuration)];
+  total r{0, 0, {}};
+  double sum = 0, largest = -infinite;
+  const int stages = static_cast<int>(x.stages.size());
+  for (int k = 0; k < stages; ++k) {
+    stage_choice const& stage = x.stages[static_cast<std::size_t>(k)];
+    stage_total t;
+    double held = 0, flight = 0, running = 0;
+    for (std::size_t i = 0; i < stage.segments.size(); ++i) {
+      const int kind = p.chain[static_cast<std::size_t>(stage.begin) + i];
+      segment_choice const& chosen = stage.segments[i];
+      variant const& v = s.grids[static_cast<std::size_t>(stage.grid)].kinds[static_cast<std::size_t>(kind)]
+                             [static_cast<std::size_t>(chosen.variant)];
+      const segment_cost add = cost_in_stage(cost_of(*v.costs, chosen.options.data()), v.replays);
+      t.time += add.time;
+      t.step += add.step;
+      held += add.held;
+      flight += add.flight;
+      running = std::max(running, add.replay);
+    }
+    if (k > 0) {
+      stage_choice const& before = x.stages[static_cast<std::size_t>(k) - 1];
+      t.time += s.crossing(before.grid, stage.grid, p.chain[static_cast<std::size_t>(stage.begin)],
+                           before.segments.back().options.back(), stage.segments.front().options.front());
+    }
+    t.memory = held + c.schedule.in_flight(k, stages, s.micro_batches) * flight + running;
+    sum += t.time;
+    largest = std::max(largest, (s.micro_batches - c.schedule.fill) * t.time + t.step);
+    r.memory = std::max(r.memory, t.memory);
+    r.stages.push_back(t);
+  }
+  r.time = c.schedule.fill * sum + largest;
+  return r;
+}
+
+}  // namespace partita::spaces

@@ -1,0 +1,46 @@
+// The exact searcher against every choice there is.
+#pragma once
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <partita/search/exact.hpp>
+
+#include "random_space.hpp"
+
+namespace partita::testing {
+
+// What is wrong, or nothing, without a memory limit and with two. Every choice is made once and looked at for each limit.
+inline std::string compare_with_brute_force(unsigned seed, int& without_plan) {
+  random_space random(seed);
+  spaces::problem p = random.make();
+  std::vector<std::pair<double, double>> all;  // time and memory
+  spaces::detail::enumeration::all(p, [&](spaces::choice const&, spaces::total const& t) { all.push_back({t.time, t.memory}); });
+  std::ostringstream wrong;
+  auto check = [&](double limit) {
+    double best = spaces::infinite;
+    for (auto const& [time, memory] : all)
+      if (memory <= limit) best = std::min(best, time);
+    p.limit = limit;
+    const spaces::exact_outcome found = spaces::exact(p);
+    without_plan += best == spaces::infinite;
+    auto say = [&](char const* what, double value) { wrong << "limit " << limit << ": " << what << " " << value << ", the best is " << best << "; "; };
+    if (found.time != best) say("time", found.time);
+    if (found.lower_bound > best || found.lower_bound < best * (1 - 1e-9)) say("bound", found.lower_bound);
+    if (found.best.found() && found.memory > limit) say("memory", found.memory);
+    if (found.best.found() == (best == spaces::infinite)) say("found", found.best.found());
+  };
+  check(spaces::infinite);
+  if (all.empty()) return wrong.str();
+  const double fastest = std::min_element(all.begin(), all.end())->first;
+  int least = 1000000, most = 0;
+  for (auto const& [time, memory] : all) {
+    least = std::min(least, static_cast<int>(memory));
+    if (time == fastest) most = std::max(most, static_cast<int>(memory));
+  }
+  for (int k = 0; k < 2; ++k) check(random.pick(least - 1, std::max(most, least) + 1));
+  return wrong.str();
+}
+
+}  // namespace partita::testing

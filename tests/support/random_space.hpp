@@ -1,0 +1,102 @@
+// Small random spaces with whole numbers as costs, so that every searcher computes the same sums.
+#pragma once
+#include <random>
+
+#include <partita/search/problem.hpp>
+
+namespace partita::testing {
+
+class random_space {
+ public:
+  explicit random_space(unsigned seed) : random_(seed) {}
+  spaces::problem make() {
+    using namespace spaces;
+    problem p;
+    const int kinds = pick(1, 3), segments = pick(1, 4);
+    for (int i = 0; i < segments; ++i) p.chain.push_back(pick(0, kinds - 1));
+    if (chance(2)) std::sort(p.chain.begin(), p.chain.end());  // repeated ones side by side
+    if (chance(3))
+      for (int i = 0; i < segments; ++i) p.may_begin.push_back(chance(2));
+    auto shapes = std::make_shared<std::vector<shape>>();
+    p.shapes = pick(1, 2);
+    for (int s = 0; s < p.shapes; ++s) shapes->push_back(make_shape(kinds));
+    p.make_shape = [shapes](int s) { return (*shapes)[static_cast<std::size_t>(s)]; };
+    for (int c = 0, n = pick(1, 3); c < n; ++c) {
+      configuration x;
+      x.shape = pick(0, p.shapes - 1);
+      x.stages = pick(1, 3);
+      x.schedule.holds = chance(2) ? pipeline_schedule::all : pipeline_schedule::stages_behind;
+      x.schedule.fill = chance(4) ? 0.5 : 1;
+      p.configurations.push_back(x);
+    }
+    return p;
+  }
+  int pick(int low, int high) { return std::uniform_int_distribution<int>(low, high)(random_); }
+  bool chance(int n) { return pick(1, n) == 1; }
+
+ private:
+  spaces::shape make_shape(int kinds) {
+    using namespace spaces;
+    shape s;
+    s.micro_batches = pick(1, 4);
+    const int grids = pick(1, 2), boundaries = pick(1, 2);
+    most_memory_ = chance(2) ? 6 : 20;
+    for (int g = 0; g < grids; ++g) {
+      grid_choice grid;
+      for (int k = 0; k < kinds; ++k) {
+        std::vector<variant> variants;
+        const auto costs = std::make_shared<table const>(make_table(boundaries));
+        variants.push_back({costs, false});
+        if (chance(2)) variants.push_back({costs, true});
+        if (chance(4)) variants.push_back({std::make_shared<table const>(make_table(boundaries)), chance(2)});
+        grid.kinds.push_back(std::move(variants));
+      }
+      s.grids.push_back(std::move(grid));
+    }
+    if (chance(2))
+      for (int i = 0; i < grids * grids * kinds; ++i) {
+        s.crossings.emplace_back();
+        for (int k = 0; k < boundaries * boundaries; ++k) s.crossings.back().push_back(pick(0, 4));
+      }
+    return s;
+  }
+  spaces::cost make_cost(bool of_pair) {
+    spaces::cost c;
+    c.forward = pick(0, of_pair ? 4 : 10);
+    c.backward = pick(0, of_pair ? 4 : 12);
+    if (chance(2)) c.step = pick(0, 8);
+    if (!of_pair) c.held = pick(0, most_memory_);
+    if (chance(2)) c.kept = pick(0, most_memory_);
+    if (chance(of_pair ? 4 : 2)) c.transient = pick(0, 2 * most_memory_);
+    return c;
+  }
+  spaces::table make_table(int boundaries) {
+    spaces::table t;
+    auto variable = [&](int options, bool entry) {
+      std::vector<spaces::cost> costs;
+      for (int i = 0; i < options; ++i) {
+        costs.push_back(make_cost(false));
+        if (entry) costs.back().entry = pick(0, 6);
+      }
+      t.add_variable(costs);
+    };
+    const int inside = pick(0, 2);
+    variable(boundaries, true);
+    for (int v = 0; v < inside; ++v) variable(pick(1, 2 + (inside == 1)), false);
+    variable(boundaries, false);
+    auto join = [&](int a, int b) {
+      std::vector<spaces::cost> costs;
+      for (int i = 0; i < t.options[static_cast<std::size_t>(a)] * t.options[static_cast<std::size_t>(b)]; ++i) costs.push_back(make_cost(true));
+      if (chance(8)) std::swap(costs.front(), costs.back());
+      t.add_pair(a, b, costs);
+    };
+    for (int a = 0; a < t.variables(); ++a)
+      for (int b = a + 1; b < t.variables(); ++b)
+        if (b == a + 1 || chance(3)) join(a, b);
+    return t;
+  }
+  std::mt19937 random_;
+  int most_memory_ = 10;
+};
+
+}  // namespace partita::testing
