@@ -1,9 +1,7 @@
 // Stages of about equal work, and the schedules over them.
 #include <doctest/doctest.h>
 
-#include "../support/planned.hpp"
-
-#include <partita/program/order.hpp>
+#include "../support/simulated_order.hpp"
 
 namespace pt = partita;
 using namespace pt::testing;
@@ -93,57 +91,6 @@ TEST_CASE("stages of a model with unequal places end between blocks, and not beh
 }
 
 namespace {
-// When each stage works on what: a step of equal ops simulated with one unit an op and moves of no length.
-struct ran {
-  int node, index, stage;
-  pt::pass when;
-  std::int64_t begin, end;
-};
-struct simulated {
-  std::vector<ran> all;
-  std::int64_t makespan = 0;
-};
-// Executes the order as devices do: an instance starts when what it waits for has ended and its device is free.
-simulated run_in_order(planned<training> const& p, std::function<std::int64_t(pt::node const&)> const& duration) {
-  pt::instance_graph ig;
-  REQUIRE_FALSE(pt::build_instances(p.g, p.plan, p.c, ig));
-  const std::vector<pt::instance> order = pt::order_instances(p.g, p.c, ig, duration);
-  REQUIRE(static_cast<int>(order.size()) == ig.instances);
-  std::vector<std::int64_t> ready(static_cast<std::size_t>(ig.vertices), 0);
-  std::vector<std::int64_t> free(static_cast<std::size_t>(2 * p.c.devices), 0);
-  std::vector<int> waits(ig.waits.begin(), ig.waits.end());
-  simulated s;
-  auto finish = [&](auto self, int v, std::int64_t at) -> void {
-    for (int e = ig.begin[v]; e < ig.begin[v + 1]; ++e) {
-      const std::size_t to = static_cast<std::size_t>(ig.to[e]);
-      ready[to] = std::max(ready[to], at);
-      if (--waits[to] == 0 && static_cast<int>(to) >= ig.instances) self(self, static_cast<int>(to), ready[to]);
-    }
-  };
-  for (pt::instance const& i : order) {
-    const int v = ig.first[i.node] + i.index;
-    REQUIRE(waits[static_cast<std::size_t>(v)] == 0);  // the order respects every edge
-    pt::node const& n = p.c.nodes[i.node];
-    const bool source = n.kind == pt::node_kind::compute && p.g.ops[n.op].info->source != pt::source_kind::none;
-    const std::size_t lane = n.kind == pt::node_kind::move ? 1 : 0;
-    std::int64_t begin = ready[static_cast<std::size_t>(v)];
-    std::vector<int> devices;
-    for (int d = 0; d < n.over.where.size(); ++d) devices.push_back(n.over.where.device_at(d));
-    if (n.kind == pt::node_kind::move) {
-      pt::placement const& from = p.c.values[p.c.input(n, 0)].lay.where;
-      for (int d = 0; d < from.size(); ++d) devices.push_back(from.device_at(d));
-    }
-    if (!source)
-      for (int d : devices) begin = std::max(begin, free[2 * static_cast<std::size_t>(d) + lane]);
-    const std::int64_t end = begin + (source ? 0 : duration(n));
-    if (!source)
-      for (int d : devices) free[2 * static_cast<std::size_t>(d) + lane] = end;
-    finish(finish, v, end);
-    s.all.push_back({i.node, i.index, devices[0], p.g.ops[n.op].when, begin, end});
-    if (p.g.ops[n.op].when != pt::pass::update) s.makespan = std::max(s.makespan, end);
-  }
-  return s;
-}
 // One linear a stage. Its forward op takes a slot; so does its backward op, as if both gradients were one: what the
 // published counts assume. (Where the input's gradient is sent before the weight's is made, the bubble is smaller.)
 planned<training> staged(int stages, int micro, bool turns) {
@@ -186,7 +133,7 @@ TEST_CASE("1F1B holds at most p - s micro-batches on stage s, GPipe all of them"
         for (ran const& r : s.all) {
           pt::node const& n = p.c.nodes[r.node];
           const std::string_view kind = p.g.ops[n.op].info->kind;
-          if (n.kind != pt::node_kind::compute || r.stage != stage) continue;
+          if (n.kind != pt::node_kind::compute || r.device != stage) continue;
           if (kind == "linear" && r.when == pt::pass::forward) begun[r.index] = r.begin;
           if (kind == "linear.weight") done[r.index] = std::max(done[r.index], r.end);
         }
@@ -213,7 +160,7 @@ TEST_CASE("a stage without a backward pass takes no turns for it") {
         pt::policy::pipeline_of{4, 4, turns ? &pt::schedule::one_f_one_b::order : &pt::schedule::gpipe::order}, t);
     CHECK(describe(p.wrong_with) == "");
     const simulated s = run_in_order(p, [](pt::node const&) { return 1; });
-    for (ran const& r : s.all) CHECK((r.when != pt::pass::backward || r.stage >= 2));
+    for (ran const& r : s.all) CHECK((r.when != pt::pass::backward || r.device >= 2));
   }
 }
 

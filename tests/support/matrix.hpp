@@ -33,6 +33,12 @@ template <class... Policies> named_plan composed(std::string name, Policies... p
 }
 inline policy::pipeline_of gpipe(int stages, int micro) { return {stages, micro, &schedule::gpipe::order}; }
 inline policy::pipeline_of one_f_one_b(int stages, int micro) { return {stages, micro, &schedule::one_f_one_b::order}; }
+inline policy::pipeline_of interleaved(int stages, int micro, int chunks = 2) {
+  return {stages, micro, schedule::interleaved_of{chunks}};
+}
+template <schedule::zero_bubble_kind Kind> policy::pipeline_of zero_bubble(int stages, int micro) {
+  return {stages, micro, schedule::zero_bubble<Kind>{}};
+}
 
 // What every model here is tried with: `Sequence`, `Head` and `Inner` are the axes that it has for them, `blocks` the names
 // of ops that run again. Plans that want more heads than there are, are left out.
@@ -63,6 +69,12 @@ std::vector<named_plan> common_plans(models::sizes const& sizes, std::string_vie
       composed("gpipe 2 x 3", gpipe(2, 3)),
       composed("1f1b 3 x 4", one_f_one_b(3, 4)),
       composed("1f1b 4 x 2", one_f_one_b(4, 2)),
+      composed("interleaved 2 x 4", interleaved(2, 4)),
+      composed("interleaved 3 x 2, 3 chunks", interleaved(3, 2, 3)),
+      composed("zero bubble h1 3 x 4", zero_bubble<schedule::h1>(3, 4)),
+      composed("zero bubble h2 4 x 3", zero_bubble<schedule::h2>(4, 3)),
+      composed("zero bubble v 2 x 3", zero_bubble<schedule::v_shaped>(2, 3)),
+      composed("zero bubble v 4 x 1", zero_bubble<schedule::v_shaped>(4, 1)),
       composed("recompute", single_device{}, again),
       composed("co-shard 3", single_device{}, shard3),
       composed("data 2, tensor 2, zero 2", two, tensor2, zero(2, 2)),
@@ -71,6 +83,12 @@ std::vector<named_plan> common_plans(models::sizes const& sizes, std::string_vie
       composed("data 2, gpipe 2 x 3, zero 1", two, gpipe(2, 3), zero(1, 2)),
       composed("data 2, 1f1b 2 x 2, recompute, zero 2", two, one_f_one_b(2, 2), again, zero(2, 2)),
       composed("data 2, 1f1b 3 x 3, zero 3", two, one_f_one_b(3, 3), zero(3, 2)),
+      composed("data 2, interleaved 2 x 3, zero 1", two, interleaved(2, 3), zero(1, 2)),
+      composed("data 2, interleaved 2 x 2, recompute, zero 3", two, interleaved(2, 2), again, zero(3, 2)),
+      composed("data 2, zero bubble v 2 x 3, recompute, zero 2", two, zero_bubble<schedule::v_shaped>(2, 3), again, zero(2, 2)),
+      composed("tensor 2, zero bubble h2 2 x 3, recompute", tensor2, zero_bubble<schedule::h2>(2, 3), again),
+      composed("data 2, tensor 2, zero bubble h1 2 x 2, sequence, zero 1", two, tensor2, zero_bubble<schedule::h1>(2, 2), along2,
+               zero(1, 2)),
       composed("tensor 2, 1f1b 2 x 3, sequence", tensor2, one_f_one_b(2, 3), along2),
       composed("context 2, 1f1b 2 x 2", context2, one_f_one_b(2, 2)),
       composed("data 2, co-shard 2, zero 1", two, shard2, zero(1, 2)),

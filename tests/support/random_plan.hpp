@@ -36,6 +36,8 @@ inline std::string describe_plan(graph_data const& g, plan_base const& plan) {
         for (int i = 0; i < x.pieces; ++i) put(std::to_string(plan.sizes(x.sizes)[i]) + (i + 1 < x.pieces ? "," : "}"));
       }
     }
+    for (int k = 0; k < p.phase_count; ++k)
+      put(" " + std::string(plan.modes()[p.phases[k].mode].view()) + "@" + std::to_string(p.phases[k].index));
     if (p.assigned) put(" on");
     for (int l = 0; l < p.level_count; ++l)
       put(" " + std::string(plan.modes()[p.levels[l].mode].view()) +
@@ -112,11 +114,11 @@ class random_plan {
         say("micro " + std::to_string(n));
       } else {
         const int stages = 1 + below(most), n = micro_batches(room);
-        const bool turns = chance(60);
-        policy::pipeline_of{stages, n, turns ? &schedule::one_f_one_b::order : &schedule::gpipe::order}(plan_);
+        const auto [name, how] = any_schedule();
+        policy::pipeline_of{stages, n, how}(plan_);
         devices *= stages;
         staged = true;
-        say((turns ? "1f1b " : "gpipe ") + std::to_string(stages) + " x " + std::to_string(n));
+        say(name + " " + std::to_string(stages) + " x " + std::to_string(n));
       }
     }
     if (tensor > 1 && tensor <= extent("position") && chance(40)) {
@@ -148,6 +150,19 @@ class random_plan {
       if (g_.ops[op].when == pass::forward && !plan_.of(op).assigned) plan_.op_assign(ref(op), grid{});
     if (!staged && !again && chance(30)) order_some();
     return staged;
+  }
+  std::pair<std::string, schedule::recipe> any_schedule() {
+    switch (below(8)) {
+      case 0: return {"gpipe", schedule::gpipe{}};
+      case 1: {
+        const int chunks = 1 + below(3);
+        return {"interleaved by " + std::to_string(chunks), schedule::interleaved_of{chunks}};
+      }
+      case 2: return {"zero bubble h1", schedule::zero_bubble<schedule::h1>{}};
+      case 3: return {"zero bubble h2", schedule::zero_bubble<schedule::h2>{}};
+      case 4: return {"zero bubble v", schedule::zero_bubble<schedule::v_shaped>{}};
+      default: return {"1f1b", schedule::one_f_one_b{}};
+    }
   }
   // Cuts of the batch in time; what cuts it in space later needs room.
   int micro_batches(int& room) {

@@ -199,7 +199,8 @@ struct completion {
   }
 
   // A sum of gradients all of which were made in one other place (by the next stage of a pipeline) is made there too:
-  // the sum is sent, not each term. Returns the op in whose place that is.
+  // the sum is sent, not each term. Returns the op in whose place that is: the maker of the term that comes last, since a
+  // device may have several turns.
   constexpr int place_of_terms(int op, placement& where) const {
     op_entry const& e = g.ops[op];
     if (e.when != pass::backward || !e.info->passes_partial || e.input_count < 2 || plan.of(op).assigned) return op;
@@ -210,7 +211,7 @@ struct completion {
       if (v < 0) return op;
       placement const& w = out.values[v].lay.where;
       if (common != nullptr && !(*common == w)) return op;
-      if (common == nullptr) made_by = out.nodes[out.values[v].node].placed_as;
+      made_by = out.nodes[out.values[v].node].placed_as;
       common = &w;
     }
     if (*common == where || !common->same_shape(where)) return op;

@@ -8,8 +8,9 @@ struct regions {
   growing<int> of_op;  // per op: its region, or -1; empty when nothing is run again
   growing<int> entry;  // per region: the first backward op
 
-  // Ops that one mode replicates, not laid out in space, and that stand on the same devices: what the devices before
-  // send is kept, so that a stage of a pipeline does not wait for another one to run again.
+  // Ops that one mode replicates, not laid out in space, and that stand on the same devices and in the same phases: what the
+  // devices before send is kept, and what chunks before make, so that a stage of a pipeline does not wait for another one, or
+  // for a later turn of its own, to run again.
   constexpr void find(graph_data const& g, plan_base const& plan) {
     bool any = false;
     for (int op = 0; op < g.ops.size && !any; ++op)
@@ -18,6 +19,7 @@ struct regions {
     struct place_and_mode {
       placement where;
       short mode = -1;
+      int op = -1;  // the first
     };
     growing<place_and_mode> all;
     for (int op = 0; op < g.ops.size; ++op) {
@@ -33,10 +35,10 @@ struct regions {
       if (mode < 0) continue;
       const placement where = place(p);
       int r = all.size - 1;  // most ops are of the last one
-      while (r >= 0 && !(all[r].mode == mode && all[r].where == where)) --r;
+      while (r >= 0 && !(all[r].mode == mode && all[r].where == where && same_phases(p, plan.of(all[r].op)))) --r;
       if (r < 0) {
         r = all.size;
-        all.push({where, mode});
+        all.push({where, mode, op});
         entry.push(-1);
       }
       of_op.back() = r;
@@ -47,6 +49,15 @@ struct regions {
   }
 
  private:
+  static constexpr bool same_phases(op_plan const& a, op_plan const& b) {
+    if (a.phase_count != b.phase_count) return false;
+    for (int i = 0; i < a.phase_count; ++i) {
+      bool there = false;
+      for (int k = 0; k < b.phase_count; ++k) there = there || (a.phases[i].mode == b.phases[k].mode && a.phases[i].index == b.phases[k].index);
+      if (!there) return false;
+    }
+    return true;
+  }
   // A cast or view of a parameter that all micro-batches share is not run again: it would wait for the gradients of all.
   constexpr void keep_what_parameters_make(graph_data const& g, plan_base const& plan) {
     growing<bool> in_turns;  // per region: some op is cut in time

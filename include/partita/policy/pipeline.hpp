@@ -1,8 +1,15 @@
 // Pipeline parallelism: consecutive ops on stages of about equal work, the batch cut in time, a schedule.
 #pragma once
+#include <type_traits>
+
+#include <partita/core/mistake.hpp>
 #include <partita/policy/schedule.hpp>
 
 #include <partita/core/begin_planning_code.hpp>
+
+namespace partita::mistake {
+template <class...> struct schedule_has_no_order_of_a_plan_and_two_numbers;
+}
 
 namespace partita::policy {
 
@@ -140,25 +147,35 @@ constexpr growing<int> balanced_stages(graph_data const& g, int stages) {
 }
 }  // namespace detail
 
+// The model is cut into as many parts as there are chunks on all stages.
 struct pipeline_of {
   int stages = 1, micro_batches = 1;
-  void (*order)(plan_base&, int, int) = &schedule::one_f_one_b::order;
+  schedule::recipe order = schedule::one_f_one_b{};
   constexpr void operator()(auto& plan) const {
+    if (stages < 1) return plan.note_words("a pipeline has less than one stage", 0);
+    if (micro_batches < 1) return plan.note_words("a pipeline has less than one micro-batch", 0);
+    if (order.chunks < 1) return plan.note_words("a pipeline's stages have less than one chunk", 0);
     if (auto const* batch = plan.batch_axis()) plan.op_trans(plan.ops(), cut_axis{batch, micro_batches, mode_name("micro")});
-    const growing<int> stage = detail::balanced_stages(plan.graph(), stages);
+    const int parts = stages * order.chunks;
+    const growing<int> part = detail::balanced_stages(plan.graph(), parts);
     const selection all = plan.ops();
-    selection on_stage{&plan.graph(), {}, false};
-    for (int s = 0; s < stages; ++s) {
-      on_stage.ids.size = 0;
+    selection mine{&plan.graph(), {}, false};
+    for (int k = 0; k < parts; ++k) {
+      mine.ids.size = 0;
       for (int i = 0; i < all.ids.size; ++i)
-        if (stage[all.ids[i]] == s) on_stage.ids.push(all.ids[i]);
-      plan.op_assign(on_stage, at{"stage", s, stages});
+        if (part[all.ids[i]] == k) mine.ids.push(all.ids[i]);
+      plan.op_assign(mine, at{"stage", order.part_on(k, stages), stages});
+      if (order.chunks > 1) plan.op_assign(mine, phase{"chunk", k / stages});
     }
-    if (stages > 1 && micro_batches > 1) order(plan, stages, micro_batches);
+    if (stages > 1 && (micro_batches > 1 || order.splits)) order(plan, stages, micro_batches);
   }
 };
 template <int Stages, class Schedule, int MicroBatches> struct pipeline {
-  constexpr void operator()(auto& plan) const { pipeline_of{Stages, MicroBatches, &Schedule::order}(plan); }
+  constexpr void operator()(auto& plan) const {
+    if constexpr (!std::is_convertible_v<Schedule, schedule::recipe>)
+      (void)reject<mistake::schedule_has_no_order_of_a_plan_and_two_numbers<Schedule>>::value;
+    else pipeline_of{Stages, MicroBatches, Schedule{}}(plan);
+  }
 };
 
 }  // namespace partita::policy
