@@ -10,6 +10,7 @@
 #include <partita/model/extents.hpp>
 #include <partita/plan/typed_plan.hpp>
 #include <partita/program/lower.hpp>
+#include <partita/simulate/node_seconds.hpp>
 #include <partita/simulate/prices.hpp>
 
 #include <partita/core/begin_planning_code.hpp>
@@ -122,6 +123,7 @@ simulation simulate(plan<Model> const& p, costs const& k, simulate_options const
   if (const finding f = verify_plan(all->made.traced(), all->made, all->done, false)) throw error(describe(f));
   check_extents(all->made.traced());
   options.speed = rates_of(k, all->made.traced(), all->done.devices);
+  if (!options.seconds) options.seconds = [&](node const& n) { return node_seconds(all->made.traced(), all->done, n, k); };
   all->shared = std::make_unique<lowering>(all->made.traced(), all->made, all->done, std::move(options));
   simulation s = simulate(*all->shared, k, how);
   s.lowered = std::shared_ptr<lowering const>(all, all->shared.get());
