@@ -9,6 +9,7 @@
 #include <partita/ops/dropout.hpp>
 #include <partita/ops/einsum.hpp>
 #include <partita/ops/embedding.hpp>
+#include <partita/ops/experts.hpp>
 #include <partita/ops/gelu.hpp>
 #include <partita/ops/layer_norm.hpp>
 #include <partita/ops/linear.hpp>
@@ -19,6 +20,7 @@
 #include <partita/ops/reshape.hpp>
 #include <partita/ops/rms_norm.hpp>
 #include <partita/ops/rotary.hpp>
+#include <partita/ops/routing.hpp>
 #include <partita/ops/scale.hpp>
 #include <partita/ops/sigmoid.hpp>
 #include <partita/ops/silu.hpp>
@@ -27,4 +29,5 @@
 #include <partita/ops/subtract.hpp>
 #include <partita/ops/sum.hpp>
 #include <partita/ops/tanh.hpp>
+#include <partita/ops/top_k.hpp>
 #include <partita/ops/transpose.hpp>

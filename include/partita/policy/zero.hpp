@@ -5,15 +5,18 @@
 // Compose it after all other policies: it cuts what they have left.
 #pragma once
 #include <partita/plan/resolve.hpp>
+#include <partita/policy/letters.hpp>
 
 namespace partita::policy {
 
 namespace detail {
 // The axis of a parameter to cut that no plan has cut yet and that has enough elements: the first one, if its pieces come
-// out about equal, since they are runs of memory then; else the longest. -1: there is none.
-constexpr int uncut_axis(plan_base const& plan, int op, int pieces) {
+// out about equal, since they are runs of memory then; else the longest. -1: there is none, or the devices of dimension
+// `over` hold no replicas of the parameter but parts, as of an expert's.
+constexpr int uncut_axis(plan_base const& plan, int op, int pieces, mode_name const& over) {
   graph_data const& g = plan.graph();
   op_info const& f = *g.ops[op].info;
+  if (is_cut_by(plan, op, over.view())) return -1;
   int best = -1;
   std::size_t most = 0;
   for (int d = 0; d < f.dim_count; ++d) {
@@ -41,7 +44,7 @@ struct zero_of {
     graph_data const& g = plan.graph();
     growing<int> axis;  // per parameter op: the letter to cut
     for (int op = 0; op < g.ops.size; ++op)
-      axis.push(g.ops[op].info->source == source_kind::parameter ? detail::uncut_axis(plan, op, pieces) : -1);
+      axis.push(g.ops[op].info->source == source_kind::parameter ? detail::uncut_axis(plan, op, pieces, over) : -1);
     auto add = [&](int op, int d) {
       dim const& x = g.ops[op].info->dims[d];
       plan.op_trans(op_ref{&g, op}, cut_axis{x.axis, pieces, over});

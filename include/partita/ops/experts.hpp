@@ -1,0 +1,189 @@
+// Tokens to the slots of experts and back (GShard, Lepikhin et al. 2020). Which token is in a slot is a table of numbers,
+// `assign_slots` makes it: -1 is an empty slot. The tokens may be cut: a piece has the slots of its own tokens, and the
+// pieces are summed. The experts may be cut: where tokens are cut by a group over the same devices, what lies between is
+// an all-to-all.
+#pragma once
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <tuple>
+
+#include <partita/core/words.hpp>
+#include <partita/ops/pointwise.hpp>
+
+namespace partita {
+
+namespace detail {
+// The slots of a piece: [..., e, c] numbers of tokens, of which those of the piece's own tokens have an index.
+struct slot_table {
+  std::int32_t const* numbers;
+  std::size_t groups, experts, slots, tokens, first, all;
+  template <class Call> static slot_table of(Call const& call, std::int32_t const* numbers) {
+    return {numbers, call.rest(), call.extent('e'), call.extent('c'), call.extent('s'), call.offset('s'), call.whole('s')};
+  }
+  std::size_t count() const { return groups * experts * slots; }
+  std::size_t group_of(std::size_t slot) const { return slot / (experts * slots); }
+  // The token in a slot, counted from the first of the piece; `tokens` and more: empty, or another piece's.
+  std::size_t token(std::size_t slot) const {
+    const std::int64_t number = numbers[slot];
+    if (number >= static_cast<std::int64_t>(all)) refuse(number);
+    return number < 0 ? tokens : static_cast<std::size_t>(number) - first;  // wraps when it lies before this piece
+  }
+
+ private:
+  void refuse(std::int64_t number) const {
+    throw_error({"a slot of an expert holds token ", number, ", a group has ", all, " tokens"});
+  }
+};
+// y[group, token, h] += of(slot, column) for the slots of a group in their order. A worker takes columns, so that the
+// additions keep their order whatever the number of workers.
+template <class Call, class T, class F> void add_to_tokens(Call& call, slot_table const& table, std::size_t h, T* y, F of) {
+  constexpr std::size_t width = 64;
+  const std::size_t blocks = (h + width - 1) / width, per_group = table.experts * table.slots;
+  const bool add = call.accumulate();
+  call.parallel(table.groups * blocks, 1, [=](std::size_t begin, std::size_t end, std::size_t) {
+    for (std::size_t item = begin; item < end; ++item) {
+      const std::size_t group = item / blocks, column = item % blocks * width, columns = std::min(width, h - column);
+      T* const out = y + group * table.tokens * h + column;
+      if (!add)
+        for (std::size_t s = 0; s < table.tokens; ++s) std::fill_n(out + s * h, columns, T(0));
+      for (std::size_t slot = group * per_group; slot < (group + 1) * per_group; ++slot) {
+        const std::size_t token = table.token(slot);
+        if (token >= table.tokens) continue;
+        for (std::size_t j = 0; j < columns; ++j) out[token * h + j] += of(slot, token, column + j);
+      }
+    }
+  });
+}
+}  // namespace detail
+
+// dy [..., e, c, h], slots [..., e, c] -> dx [..., s, h]. x gives its shape alone.
+struct dispatch_gradient_op {
+  static constexpr std::string_view name = "dispatch.grad", annotation = "... e+ c+ h, ... e c, ... s h -> ... s h",
+                                    dtypes = "T, i32, T -> T";
+  static constexpr bool accumulates = true;
+  static constexpr double flops_per_point = 0;  // one addition a slot and column, however many tokens there are
+  template <class Call> static void kernel(Call& call) {
+    auto const* dy = call.template input<0>();
+    const std::size_t h = call.extent('h');
+    detail::add_to_tokens(call, detail::slot_table::of(call, call.template input<1>()), h, call.template output<0>(),
+                          [=](std::size_t slot, std::size_t, std::size_t j) { return dy[slot * h + j]; });
+  }
+};
+// x [..., s, h], slots [..., e, c] -> [..., e, c, h]: each slot's token, zeros in empty ones.
+struct dispatch_op {
+  static constexpr std::string_view name = "dispatch", annotation = "... s+ h, ... e c -> ... e c h", dtypes = "T, i32 -> T";
+  static constexpr double flops_per_point = 0;
+  static constexpr auto gradient(auto dy, auto, auto x, auto slots) {
+    return std::tuple{apply<dispatch_gradient_op>(dy, slots, x), none{}};
+  }
+  template <class Call> static void kernel(Call& call) {
+    auto const* x = call.template input<0>();
+    auto* y = call.template output<0>();
+    using element = std::remove_pointer_t<decltype(y)>;
+    const auto table = detail::slot_table::of(call, call.template input<1>());
+    const std::size_t h = call.extent('h');
+    call.rows(table.count(), [=](std::size_t slot, auto const& team) {
+      const std::size_t token = table.token(slot);
+      element* const to = y + slot * h;
+      if (token >= table.tokens) {
+        team.each(h, [=](std::size_t i) { to[i] = element(0); });
+        return;
+      }
+      auto const* const from = x + (table.group_of(slot) * table.tokens + token) * h;
+      team.each(h, [=](std::size_t i) { to[i] = from[i]; });
+    });
+  }
+};
+
+// dy [..., s, h], gates [..., s, e], slots -> dz [..., e, c, h]: the gate times the token's dy.
+struct combine_gradient_op {
+  static constexpr std::string_view name = "combine.grad", annotation = "... s+ h, ... s+ e, ... e c -> ... e c h",
+                                    dtypes = "T, T, i32 -> T";
+  static constexpr double flops_per_point = 0;
+  template <class Call> static void kernel(Call& call) {
+    auto const* dy = call.template input<0>();
+    auto const* gates = call.template input<1>();
+    auto* dz = call.template output<0>();
+    using element = std::remove_pointer_t<decltype(dz)>;
+    using value = detail::compute_type<element>;
+    const auto table = detail::slot_table::of(call, call.template input<2>());
+    const std::size_t h = call.extent('h');
+    call.rows(table.count(), [=](std::size_t slot, auto const& team) {
+      const std::size_t token = table.token(slot), expert = slot / table.slots % table.experts;
+      element* const to = dz + slot * h;
+      if (token >= table.tokens) {
+        team.each(h, [=](std::size_t i) { to[i] = element(0); });
+        return;
+      }
+      const std::size_t row = table.group_of(slot) * table.tokens + token;
+      auto const* const from = dy + row * h;
+      const value gate = value(gates[row * table.experts + expert]);
+      team.each(h, [=](std::size_t i) { to[i] = static_cast<element>(gate * value(from[i])); });
+    });
+  }
+};
+// dy [..., s, h], z [..., e, c, h], slots -> dgates [..., s, e]: the product of the token's dy with what its expert made.
+struct combine_gates_gradient_op {
+  static constexpr std::string_view name = "combine.gates.grad",
+                                    annotation = "... s h+, ... e c+ h+, ... e c+ -> ... s e", dtypes = "T, T, i32 -> T";
+  static constexpr double flops_per_point = 0;
+  template <class Call> static void kernel(Call& call) {
+    auto const* dy = call.template input<0>();
+    auto const* z = call.template input<1>();
+    auto* dgates = call.template output<0>();
+    using element = std::remove_pointer_t<decltype(dgates)>;
+    using value = detail::compute_type<element>;
+    const auto table = detail::slot_table::of(call, call.template input<2>());
+    const std::size_t h = call.extent('h');
+    call.rows(table.groups * table.experts, [=](std::size_t row, auto const& team) {
+      const std::size_t group = row / table.experts, expert = row % table.experts;
+      element* const out = dgates + group * table.tokens * table.experts + expert;
+      team.each(table.tokens, [=](std::size_t s) { out[s * table.experts] = element(0); });
+      for (std::size_t c = 0; c < table.slots; ++c) {
+        const std::size_t slot = row * table.slots + c, token = table.token(slot);
+        if (token >= table.tokens) continue;
+        auto const* const from = dy + (group * table.tokens + token) * h;
+        auto const* const made = z + slot * h;
+        const value product = team.sum(h, [=](std::size_t i) { return value(from[i]) * value(made[i]); });
+        if (team.first()) out[token * table.experts] = static_cast<element>(value(out[token * table.experts]) + product);
+      }
+    });
+  }
+};
+// z [..., e, c, h], gates [..., s, e], slots [..., e, c] -> [..., s, h]: for every token the sum over the slots that hold
+// it of gate times z; zeros for a token in none.
+struct combine_op {
+  static constexpr std::string_view name = "combine", annotation = "... e+ c+ h, ... s e+, ... e c -> ... s h",
+                                    dtypes = "T, T, i32 -> T";
+  static constexpr bool accumulates = true;
+  static constexpr double flops_per_point = 0;  // two a slot and column
+  static constexpr auto gradient(auto dy, auto, auto z, auto gates, auto slots) {
+    return std::tuple{[=] { return apply<combine_gradient_op>(dy, gates, slots); },
+                      [=] { return apply<combine_gates_gradient_op>(dy, z, slots); }, none{}};
+  }
+  template <class Call> static void kernel(Call& call) {
+    auto const* z = call.template input<0>();
+    auto const* all_gates = call.template input<1>();
+    const auto table = detail::slot_table::of(call, call.template input<2>());
+    const std::size_t h = call.extent('h');
+    detail::add_to_tokens(call, table, h, call.template output<0>(), [=](std::size_t slot, std::size_t token, std::size_t j) {
+      const std::size_t row = table.group_of(slot) * table.tokens + token, expert = slot / table.slots % table.experts;
+      return all_gates[row * table.experts + expert] * z[slot * h + j];
+    });
+  }
+};
+
+namespace ops {
+// x [..., tokens, h] and slots i32 [..., experts, slots] -> [..., experts, slots, h]. An expert's linear is then
+// `pt::einsum<"... e c h, e h f -> ... e c f">(y, weight)`.
+template <handle X, handle Slots> constexpr auto dispatch(X x, Slots slots) { return apply<dispatch_op>(x, slots); }
+// What experts made, [..., experts, slots, h], back to the tokens, each times its gate [..., tokens, experts].
+template <handle Z, handle Gates, handle Slots> constexpr auto combine(Z z, Gates gates, Slots slots) {
+  return apply<combine_op>(z, gates, slots);
+}
+}  // namespace ops
+using namespace ops;
+
+}  // namespace partita
