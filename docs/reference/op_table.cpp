@@ -81,6 +81,11 @@ int main() {
   row<pt::split_axis_op<named, named, 1, 0>>(all, "split_axis<ab, a, b>(x)");
   row<pt::slice_op<named, 1, 0>>(all, "slice<axis, part>(x, i)");
   row<pt::concatenate_op<named, 1, 0>>(all, "concatenate<joined>(a, b)");
+  row<pt::top_k_op<0>>(all, "top_k<axis>(x, k)");
+  row<pt::assign_slots_op<named, 2>>(all, "assign_slots<slot>(gates)");
+  row<pt::dispatch_op>(all, "dispatch(x, slots)");
+  row<pt::combine_op>(all, "combine(z, gates, slots)");
+  row<pt::load_balance_op>(all, "load_balance(p, gates)");
   all.rule();
   row<pt::row_max_op>(all, "cross_entropy: row_max");
   row<pt::softmax_terms_op>(all, "cross_entropy: softmax_terms");

@@ -4,11 +4,14 @@
 #include <partita/ops/concatenate.hpp>
 #include <partita/ops/einsum.hpp>
 #include <partita/ops/embedding.hpp>
+#include <partita/ops/experts.hpp>
 #include <partita/ops/linear.hpp>
 #include <partita/ops/rename.hpp>
 #include <partita/ops/reshape.hpp>
 #include <partita/ops/rotary.hpp>
+#include <partita/ops/routing.hpp>
 #include <partita/ops/slice.hpp>
+#include <partita/ops/top_k.hpp>
 #include <partita/ops/transpose.hpp>
 
 namespace pt = partita;
@@ -84,6 +87,17 @@ struct model {
 #elif MISTAKE == 18
     auto odd = pt::rotary<position>(pt::param<pt::f32, position, half>(g, "odd"));
     // expect 18: mistake::rotary_turns_pairs_and_the_last_axis_is_odd<.*half.*3
+#elif MISTAKE == 19
+    auto slots = pt::assign_slots<other>(pt::param<pt::f32, head>(g, "gates"));
+    // expect 19: mistake::gates_are_of_tokens_and_experts<.*head
+#elif MISTAKE == 20
+    h = pt::top_k<width>(h, 2);
+    // expect 20: mistake::tensor_has_no_such_axis<.*top_k_op.*width
+#elif MISTAKE == 21
+    auto gates = pt::top_k<head>(pt::linear(h, pt::param<pt::f32, hidden, head>(g, "router")), 2);
+    auto slots = pt::assign_slots<other>(gates);
+    h = pt::combine(pt::dispatch(h, slots), h, slots);
+    // expect 21: mistake::one_letter_names_two_axes<.*combine_op.*letter<'e'>.*head.*hidden
 #endif
     return pt::apply<pt::square_sum_op>(h);
   }
