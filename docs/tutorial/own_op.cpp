@@ -21,7 +21,7 @@ struct squared_error {  // the sum over all elements of (a - b)^2
   static constexpr std::string_view name = "squared_error", annotation = "...+, ...+ ->";
   static constexpr double flops_per_point = 3;
   static constexpr auto gradient(auto dy, auto /*y*/, auto a, auto b) {
-    return std::tuple{pt::apply<squared_error_gradient>(dy, a, b), pt::none{}};
+    return pt::gradients{pt::apply<squared_error_gradient>(dy, a, b), pt::none{}};
   }
   template <class Call> static void kernel(Call& call) {
     auto const* a = call.template input<0>();

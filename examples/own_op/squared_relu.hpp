@@ -18,7 +18,7 @@ struct squared_relu_op {
   static constexpr std::string_view name = "squared_relu", annotation = "... -> ...";
   static constexpr double flops_per_point = 2;
   static constexpr auto gradient(auto dy, auto /*y*/, auto x) {  // one entry per input
-    return std::tuple{partita::apply<squared_relu_gradient>(dy, x)};
+    return partita::gradients{partita::apply<squared_relu_gradient>(dy, x)};
   }
   template <class Call> static void kernel(Call& call) {  // of one piece, in whatever type the model is in
     auto const* x = call.template input<0>();

@@ -42,7 +42,7 @@ struct swish {
   // expect 6: mistake::op_takes_another_number_of_inputs<swish_gradient, partita::takes<2>, partita::given<1>
 #elif MISTAKE == 8
   static constexpr auto gradient(auto dy, auto, auto x) { return pt::apply<swish_gradient>(dy, x); }
-  // expect 8: mistake::gradient_rule_returns_no_tuple<swish
+  // expect 8: mistake::gradient_rule_returns_no_list_of_gradients<swish
 #else
   static constexpr auto gradient(auto dy, auto, auto x) { return std::tuple{pt::apply<swish_gradient>(dy, x)}; }
 #endif

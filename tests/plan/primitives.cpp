@@ -23,7 +23,7 @@ template <class Model, class Policy> std::string wrong(Policy const& policy) {
 struct bound_twice {
   struct square_op {
     static constexpr std::string_view name = "square", annotation = "b m+, m+ n -> b n";
-    static constexpr auto gradient(auto, auto, auto, auto) { return std::tuple{pt::none{}, pt::none{}}; }
+    static constexpr auto gradient(auto, auto, auto, auto) { return pt::gradients{pt::none{}, pt::none{}}; }
   };
   constexpr auto operator()(auto& g) const {
     auto x = pt::input<pt::f32, sample, ffn>(g, "x");

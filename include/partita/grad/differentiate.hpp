@@ -1,6 +1,7 @@
 // Differentiation on the graph: gradient rules run backwards over the recorded ops; each rule is typed and builds ops.
 #pragma once
 #include <partita/model/apply.hpp>
+#include <partita/model/gradients.hpp>
 #include <partita/model/source.hpp>
 #include <partita/ops/add.hpp>
 
@@ -9,7 +10,7 @@ namespace partita {
 namespace mistake {
 template <class...> struct gradient_rule_returns_another_type_than_its_input;
 template <class...> struct gradient_rule_returns_another_number_of_terms;
-template <class...> struct gradient_rule_returns_no_tuple;
+template <class...> struct gradient_rule_returns_no_list_of_gradients;
 template <class...> struct op_has_no_gradient_rule;
 template <class...> struct loss_is_not_a_float_scalar;
 }  // namespace mistake
@@ -52,42 +53,36 @@ template <class Op, class First, class... Rest> struct backward<Op, First, Rest.
   static constexpr int output_count = annotation_of<Op>::parsed.output_count;
   template <int O> using out = typename outputs<Op, First, Rest...>::template type<O>::rule_type;
 
-  template <std::size_t... O> static constexpr auto gradients(G& g, op_entry const& e, std::index_sequence<O...>) {
-    return std::tuple<out<static_cast<int>(O)>...>{
-        out<static_cast<int>(O)>{&g, g.tensors[e.first_output + static_cast<int>(O)].gradient}...};
-  }
-  template <std::size_t... O> static constexpr auto values(G& g, op_entry const& e, std::index_sequence<O...>) {
-    return std::tuple<out<static_cast<int>(O)>...>{
-        out<static_cast<int>(O)>{&g, e.first_output + static_cast<int>(O)}...};
+  // Handles of the op's outputs, or of their gradients: one handle, or a tuple of several. (A tuple of one would be most
+  // of what a rule costs to compile.)
+  template <std::size_t... O> static constexpr auto of_outputs(G& g, int const* ids, std::index_sequence<O...>) {
+    if constexpr (sizeof...(O) == 1) return out<0>{&g, ids[0]};
+    else return std::tuple<out<static_cast<int>(O)>...>{out<static_cast<int>(O)>{&g, ids[O]}...};
   }
   template <std::size_t... I> static constexpr void run(G& g, int op, std::index_sequence<I...>) {
     const op_entry e = g.ops[op];  // a copy: rules make ops, and the array moves
     for (int i = 0; i < e.input_count; ++i) seed_axes(g, g.input(e, i), e.info->input(i));
+    int values[output_count], slopes[output_count];  // the outputs, and what has reached them
     for (int o = 0; o < output_count; ++o) {
-      seed_axes(g, e.first_output + o, e.info->outputs[o]);
-      if (const int dy = g.tensors[e.first_output + o].gradient; dy >= 0) seed_axes(g, dy, e.info->outputs[o]);
+      values[o] = e.first_output + o;
+      slopes[o] = g.tensors[values[o]].gradient;
+      seed_axes(g, values[o], e.info->outputs[o]);
+      if (slopes[o] >= 0) seed_axes(g, slopes[o], e.info->outputs[o]);
     }
     constexpr auto each = std::make_index_sequence<static_cast<std::size_t>(output_count)>{};
-    auto dy = gradients(g, e, each);
-    auto y = values(g, e, each);
-    auto terms = [&] {
-      if constexpr (output_count == 1)
-        return Op::gradient(std::get<0>(dy), std::get<0>(y), typename First::rule_type{&g, g.input(e, 0)},
-                            typename Rest::rule_type{&g, g.input(e, static_cast<int>(I) + 1)}...);
-      else
-        return Op::gradient(dy, y, typename First::rule_type{&g, g.input(e, 0)},
-                            typename Rest::rule_type{&g, g.input(e, static_cast<int>(I) + 1)}...);
-    }();
+    auto terms = Op::gradient(of_outputs(g, slopes, each), of_outputs(g, values, each),
+                              typename First::rule_type{&g, g.input(e, 0)},
+                              typename Rest::rule_type{&g, g.input(e, static_cast<int>(I) + 1)}...);
     using made = decltype(terms);
     if constexpr (is_poison<made>) g.poisoned = true;
-    else if constexpr (!requires { std::tuple_size<made>::value; })
-      (void)reject<mistake::gradient_rule_returns_no_tuple<Op, made>>::value;
-    else if constexpr (std::tuple_size_v<made> != 1 + sizeof...(Rest))
+    else if constexpr (gradient_count<made> < 0)
+      (void)reject<mistake::gradient_rule_returns_no_list_of_gradients<Op, made>>::value;
+    else if constexpr (gradient_count<made> != 1 + static_cast<int>(sizeof...(Rest)))
       (void)reject<mistake::gradient_rule_returns_another_number_of_terms<Op, takes<1 + sizeof...(Rest)>,
-                                                                          given<std::tuple_size_v<made>>>>::value;
+                                                                          given<gradient_count<made>>>>::value;
     else {
-      accumulate<Op>(typename First::rule_type{&g, g.input(e, 0)}, std::get<0>(terms));
-      (accumulate<Op>(typename Rest::rule_type{&g, g.input(e, static_cast<int>(I) + 1)}, std::get<I + 1>(terms)), ...);
+      accumulate<Op>(typename First::rule_type{&g, g.input(e, 0)}, term_of<0>(terms));
+      (accumulate<Op>(typename Rest::rule_type{&g, g.input(e, static_cast<int>(I) + 1)}, term_of<I + 1>(terms)), ...);
     }
   }
   static constexpr void run(G& g, int op) { run(g, op, std::index_sequence_for<Rest...>{}); }

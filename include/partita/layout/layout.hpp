@@ -119,18 +119,45 @@ constexpr int part_on(layout const& l, int axis, int k) {
   return -1;
 }
 constexpr bool same_on_axis(layout const& a, layout const& b, int axis) {
-  for (int k = 0;; ++k) {
-    const int p = part_on(a, axis, k), q = part_on(b, axis, k);
-    if (p < 0 || q < 0) return p == q;
-    if (!same_cut(a.parts[p], b.parts[q])) return false;
+  int q = 0;
+  for (int p = 0; p < a.count; ++p) {
+    if (a.parts[p].axis != axis) continue;
+    while (q < b.count && b.parts[q].axis != axis) ++q;
+    if (q == b.count || !same_cut(a.parts[p], b.parts[q])) return false;
+    ++q;
   }
+  for (; q < b.count; ++q)
+    if (b.parts[q].axis == axis) return false;
+  return true;
+}
+// The same cuts in the same order on one grid: what most layouts that are compared are.
+constexpr bool same_list(layout const& a, layout const& b) {
+  if (a.count != b.count || !(a.where == b.where)) return false;
+  for (int p = 0; p < a.count; ++p)
+    if (!same_cut(a.parts[p], b.parts[p])) return false;
+  return true;
+}
+constexpr bool has_partial(layout const& l) { return part_on(l, -1, 0) >= 0; }
+// Whoever holds `held` holds `wanted` on the same grid: each of its cuts is one of theirs, none is finer.
+constexpr bool encloses(layout const& held, layout const& wanted, int rank) {
+  if (held.count == 0 || same_list(held, wanted)) return true;
+  for (int axis = 0; axis < rank; ++axis) {
+    int q = 0;
+    for (int p = 0; p < held.count; ++p) {
+      if (held.parts[p].axis != axis) continue;
+      while (q < wanted.count && wanted.parts[q].axis != axis) ++q;
+      if (q == wanted.count || !same_cut(held.parts[p], wanted.parts[q])) return false;
+      ++q;
+    }
+  }
+  return true;
 }
 // The same pieces on the same devices at the same indices, nothing partial.
 constexpr bool same_pieces(layout const& a, layout const& b, int rank) {
-  if (!(a.where == b.where)) return false;
+  if (has_partial(a) || has_partial(b) || !(a.where == b.where)) return false;
   for (int axis = 0; axis < rank; ++axis)
     if (!same_on_axis(a, b, axis)) return false;
-  return part_on(a, -1, 0) < 0 && part_on(b, -1, 0) < 0;
+  return true;
 }
 
 }  // namespace partita

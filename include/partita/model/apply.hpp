@@ -4,6 +4,7 @@
 #include <utility>
 
 #include <partita/core/mistake.hpp>
+#include <partita/model/gradients.hpp>
 #include <partita/model/graph_entries.hpp>
 #include <partita/model/tensor.hpp>
 

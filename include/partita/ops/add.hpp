@@ -7,7 +7,7 @@ namespace partita {
 struct add_op {
   static constexpr std::string_view name = "add", annotation = "..., ... -> ...";
   static constexpr bool passes_partial = true;
-  static constexpr auto gradient(auto dy, auto, auto, auto) { return std::tuple{dy, dy}; }
+  static constexpr auto gradient(auto dy, auto, auto, auto) { return gradients{dy, dy}; }
   template <class Call> static void kernel(Call& call) {
     auto const* a = call.template input<0>();
     auto const* b = call.template input<1>();

@@ -12,7 +12,7 @@ template <dtype To> struct cast_op {
                                              : To == bf16 ? "T -> bf16"
                                                           : "T -> f16";
   static constexpr auto gradient(auto dy, auto, auto x) {
-    return std::tuple{apply<cast_op<decltype(x)::like_type::type>>(dy)};
+    return gradients{apply<cast_op<decltype(x)::like_type::type>>(dy)};
   }
   template <class Call> static void kernel(Call& call) {
     auto const* x = call.template input<0>();

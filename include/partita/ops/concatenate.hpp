@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <type_traits>
 
 #include <partita/core/words.hpp>
@@ -36,7 +35,7 @@ template <class Joined, int At, int Trailing> struct concatenate_op {
   static constexpr auto gradient(auto dy, auto, auto a, auto b) {
     using first = typename decltype(a)::like_type::template axis_at<At>;
     using second = typename decltype(b)::like_type::template axis_at<At>;
-    return std::tuple{[=] { return apply<slice_op<first, At, Trailing>>(attributes{{0, 0}}, dy); },
+    return gradients{[=] { return apply<slice_op<first, At, Trailing>>(attributes{{0, 0}}, dy); },
                       [=] { return apply<slice_op<second, At, Trailing>>(attributes{{0, 1}}, dy); }};
   }
   template <class Call> static void kernel(Call& call) {

@@ -72,7 +72,7 @@ struct softmax_terms_op {  // logits: ... v; row_max, targets: ... -> z, l: ... 
                                     dtypes = "T, A, i32 -> A, A";
   static constexpr double flops_per_point = 3;
   static constexpr auto gradient(auto dy, auto y, auto logits, auto maxima, auto targets) {
-    return std::tuple{apply<softmax_terms_gradient_op>(attributes{{std::get<0>(y).attribute(0)}}, logits,
+    return gradients{apply<softmax_terms_gradient_op>(attributes{{std::get<0>(y).attribute(0)}}, logits,
                                                        std::get<0>(dy), std::get<1>(dy), maxima, targets),
                       none{}, none{}};
   }
@@ -150,7 +150,7 @@ struct token_loss_op {  // z, l, targets: ...; count: scalar -> loss: scalar
   static constexpr double flops_per_point = 3;
   static constexpr auto gradient(auto dy, auto, auto sums, auto, auto targets, auto count) {
     auto [dz, dl] = apply<token_loss_gradient_op>(dy, sums, targets, count);
-    return std::tuple{dz, dl, none{}, none{}};
+    return gradients{dz, dl, none{}, none{}};
   }
   template <class Call> static void kernel(Call& call) {
     auto const* sums = call.template input<0>();

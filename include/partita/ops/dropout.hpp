@@ -84,7 +84,7 @@ struct dropout_gradient_op {  // dy -> dx, by the mask of the forward op. Attrib
 struct dropout_op {  // Attribute 0: the probability of an element to be dropped.
   static constexpr std::string_view name = "dropout", annotation = "... -> ...";
   static constexpr auto gradient(auto dy, auto y, auto) {
-    return std::tuple{apply<dropout_gradient_op>(attributes{{y.attribute(0)}}, dy)};
+    return gradients{apply<dropout_gradient_op>(attributes{{y.attribute(0)}}, dy)};
   }
   template <class Call> static void kernel(Call& call) { detail::drop(call); }
 };

@@ -2,7 +2,6 @@
 //   pt::einsum<"b s n d, b t n d -> b n s t">(q, k)
 #pragma once
 #include <string_view>
-#include <tuple>
 
 #include <partita/model/apply.hpp>
 #include <partita/ops/annotation_text.hpp>
@@ -92,7 +91,7 @@ template <fixed_string Text, int Which = 0> struct einsum_op {
   static constexpr bool accumulates = true;
   static constexpr double flops_per_point = 2;
   static constexpr auto gradient(auto dy, auto, auto a, auto b) {
-    return std::tuple{[=] { return apply<einsum_op<Text, 1>>(dy, b); }, [=] { return apply<einsum_op<Text, 2>>(a, dy); }};
+    return gradients{[=] { return apply<einsum_op<Text, 1>>(dy, b); }, [=] { return apply<einsum_op<Text, 2>>(a, dy); }};
   }
   template <class Call> static void kernel(Call& call) { detail::contract(call); }
 };

@@ -52,7 +52,7 @@ struct embedding_op {
   static constexpr std::string_view name = "embedding", annotation = "..., v+ h -> ... h", dtypes = "i32, T -> T";
   static constexpr double flops_per_point = 0;
   static constexpr auto gradient(auto dy, auto, auto ids, auto table) {
-    return std::tuple{none{}, [=] { return apply<embedding_grad_op>(dy, ids, table); }};
+    return gradients{none{}, [=] { return apply<embedding_grad_op>(dy, ids, table); }};
   }
   template <class Call> static void kernel(Call& call) {
     auto const* ids = call.template input<0>();

@@ -31,7 +31,7 @@ struct gelu_op {
     constexpr V slope = V(2 * detail::gelu_slope), cubic = V(2 * detail::gelu_slope * detail::gelu_cubic);
     return x * math::sigmoid(x * (slope + cubic * (x * x)));
   }
-  static constexpr auto gradient(auto dy, auto, auto x) { return std::tuple{apply<gelu_gradient_op>(dy, x)}; }
+  static constexpr auto gradient(auto dy, auto, auto x) { return gradients{apply<gelu_gradient_op>(dy, x)}; }
   template <class Call> static void kernel(Call& call) { detail::each_point<gelu_op>(call); }
 };
 
@@ -50,7 +50,7 @@ struct gelu_exact_op {
   template <class V> PARTITA_HOST_DEVICE static V point(V x) {
     return V(0.5) * x * (V(1) + math::erf(x * V(0.70710678118654752440)));
   }
-  static constexpr auto gradient(auto dy, auto, auto x) { return std::tuple{apply<gelu_exact_gradient_op>(dy, x)}; }
+  static constexpr auto gradient(auto dy, auto, auto x) { return gradients{apply<gelu_exact_gradient_op>(dy, x)}; }
   template <class Call> static void kernel(Call& call) { detail::each_point<gelu_exact_op>(call); }
 };
 namespace ops {

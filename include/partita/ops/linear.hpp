@@ -92,7 +92,7 @@ template <int K, int M, bool Turned> struct linear_op {
   static constexpr std::string_view name = "linear", annotation = detail::linear_text<K, M, Turned>::product.view();
   static constexpr double flops_per_point = 2;
   static constexpr auto gradient(auto dy, auto, auto x, auto w) {
-    return std::tuple{[=] { return apply<linear_op<M, K, !Turned>>(dy, w); },
+    return gradients{[=] { return apply<linear_op<M, K, !Turned>>(dy, w); },
                       [=] { return apply<linear_weight_op<K, M, Turned>>(x, dy); }};
   }
   template <class Call> static void kernel(Call& call) {
@@ -140,7 +140,7 @@ template <int M> struct bias_grad_op {
 template <int M> struct bias_op {
   static constexpr std::string_view name = "bias", annotation = detail::bias_text<M>::forward.view();
   static constexpr auto gradient(auto dy, auto, auto, auto) {
-    return std::tuple{dy, [=] { return apply<bias_grad_op<M>>(dy); }};
+    return gradients{dy, [=] { return apply<bias_grad_op<M>>(dy); }};
   }
   template <class Call> static void kernel(Call& call) {
     auto const* x = call.template input<0>();

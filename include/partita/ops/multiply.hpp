@@ -9,7 +9,7 @@ struct multiply_op {
   static constexpr std::string_view name = "multiply", annotation = "..., ... -> ...";
   template <class V> PARTITA_HOST_DEVICE static V point(V a, V b) { return a * b; }
   static constexpr auto gradient(auto dy, auto, auto a, auto b) {
-    return std::tuple{[=] { return apply<multiply_op>(dy, b); }, [=] { return apply<multiply_op>(dy, a); }};
+    return gradients{[=] { return apply<multiply_op>(dy, b); }, [=] { return apply<multiply_op>(dy, a); }};
   }
   template <class Call> static void kernel(Call& call) { detail::each_point<multiply_op>(call); }
 };

@@ -12,7 +12,7 @@ struct relu_gradient_op {
 struct relu_op {
   static constexpr std::string_view name = "relu", annotation = "... -> ...";
   template <class V> PARTITA_HOST_DEVICE static V point(V x) { return x < V(0) ? V(0) : x; }
-  static constexpr auto gradient(auto dy, auto y, auto) { return std::tuple{apply<relu_gradient_op>(dy, y)}; }
+  static constexpr auto gradient(auto dy, auto y, auto) { return gradients{apply<relu_gradient_op>(dy, y)}; }
   template <class Call> static void kernel(Call& call) { detail::each_point<relu_op>(call); }
 };
 namespace ops {

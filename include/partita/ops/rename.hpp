@@ -1,7 +1,6 @@
 // Another name for an axis: the same bytes, cut the same way.
 #pragma once
 #include <string_view>
-#include <tuple>
 #include <type_traits>
 
 #include <partita/model/apply.hpp>
@@ -26,7 +25,7 @@ template <class To, int At, int Trailing> struct rename_op {
   static constexpr double flops_per_point = 0;
   template <int O, int P> using output_axis = std::conditional_t<P == At, To, void>;
   static constexpr auto gradient(auto dy, auto, auto x) {
-    return std::tuple{
+    return gradients{
         apply<rename_op<typename decltype(x)::like_type::template axis_at<At>, At, Trailing>>(dy)};
   }
   template <class Call> static void kernel(Call& call) {

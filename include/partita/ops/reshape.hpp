@@ -1,7 +1,6 @@
 // Two axes as one, and one as two: the same bytes under other axes.
 #pragma once
 #include <string_view>
-#include <tuple>
 #include <type_traits>
 
 #include <partita/model/apply.hpp>
@@ -43,7 +42,7 @@ template <class Merged, int At, int Trailing> struct merge_op {
   template <int O, int P> using output_axis = std::conditional_t<P == At, Merged, void>;
   static constexpr auto gradient(auto dy, auto, auto x) {
     using like_type = typename decltype(x)::like_type;
-    return std::tuple{apply<split_axis_op<typename like_type::template axis_at<At>,
+    return gradients{apply<split_axis_op<typename like_type::template axis_at<At>,
                                           typename like_type::template axis_at<At + 1>, At, Trailing>>(dy)};
   }
   template <class Call> static void kernel(Call& call) { detail::copy_whole(call); }
@@ -57,7 +56,7 @@ template <class First, class Second, int At, int Trailing> struct split_axis_op 
   template <int O, int P>
   using output_axis = std::conditional_t<P == At, First, std::conditional_t<P == At + 1, Second, void>>;
   static constexpr auto gradient(auto dy, auto, auto x) {
-    return std::tuple{
+    return gradients{
         apply<merge_op<typename decltype(x)::like_type::template axis_at<At>, At, Trailing>>(dy)};
   }
   template <class Call> static void kernel(Call& call) { detail::copy_whole(call); }

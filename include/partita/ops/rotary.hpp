@@ -5,7 +5,6 @@
 #include <cmath>
 #include <cstddef>
 #include <string_view>
-#include <tuple>
 
 #include <partita/core/words.hpp>
 #include <partita/ops/annotation_text.hpp>
@@ -35,7 +34,7 @@ template <int Between> struct rotary_op {
   static constexpr std::string_view name = "rotary", annotation = text.view();
   static constexpr double flops_per_point = 3;
   static constexpr auto gradient(auto dy, auto y, auto) {
-    return std::tuple{apply<rotary_op<Between>>(attributes{{y.attribute(0), -y.attribute(1)}}, dy)};
+    return gradients{apply<rotary_op<Between>>(attributes{{y.attribute(0), -y.attribute(1)}}, dy)};
   }
   template <class Shape> static std::size_t workspace(Shape const& shape) {  // cosine and sine, by position and pair
     return shape.extent('s') * shape.extent('d') * (shape.element_size < sizeof(float) ? sizeof(float) : shape.element_size);

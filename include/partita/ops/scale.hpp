@@ -10,7 +10,7 @@ struct scale_op {
   static constexpr int parameter_count = 1;
   template <class V> PARTITA_HOST_DEVICE static V point(V x, V factor) { return x * factor; }
   static constexpr auto gradient(auto dy, auto y, auto) {
-    return std::tuple{apply<scale_op>(attributes{{y.attribute(0)}}, dy)};
+    return gradients{apply<scale_op>(attributes{{y.attribute(0)}}, dy)};
   }
   template <class Call> static void kernel(Call& call) { detail::each_point<scale_op>(call); }
 };

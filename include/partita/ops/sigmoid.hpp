@@ -14,7 +14,7 @@ struct sigmoid_op {
   static constexpr std::string_view name = "sigmoid", annotation = "... -> ...";
   static constexpr double flops_per_point = 4;
   template <class V> PARTITA_HOST_DEVICE static V point(V x) { return math::sigmoid(x); }
-  static constexpr auto gradient(auto dy, auto y, auto) { return std::tuple{apply<sigmoid_gradient_op>(dy, y)}; }
+  static constexpr auto gradient(auto dy, auto y, auto) { return gradients{apply<sigmoid_gradient_op>(dy, y)}; }
   template <class Call> static void kernel(Call& call) { detail::each_point<sigmoid_op>(call); }
 };
 namespace ops {

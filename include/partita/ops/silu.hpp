@@ -17,7 +17,7 @@ struct silu_op {
   static constexpr std::string_view name = "silu", annotation = "... -> ...";
   static constexpr double flops_per_point = 5;
   template <class V> PARTITA_HOST_DEVICE static V point(V x) { return x * math::sigmoid(x); }
-  static constexpr auto gradient(auto dy, auto, auto x) { return std::tuple{apply<silu_gradient_op>(dy, x)}; }
+  static constexpr auto gradient(auto dy, auto, auto x) { return gradients{apply<silu_gradient_op>(dy, x)}; }
   template <class Call> static void kernel(Call& call) { detail::each_point<silu_op>(call); }
 };
 namespace ops {

@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <type_traits>
 
 #include <partita/core/words.hpp>
@@ -76,7 +75,7 @@ template <class Part, int At, int Trailing> struct slice_op {
   static constexpr double flops_per_point = 0;
   template <int O, int P> using output_axis = std::conditional_t<P == At, Part, void>;
   static constexpr auto gradient(auto dy, auto y, auto x) {
-    return std::tuple{apply<slice_grad_op<typename decltype(x)::like_type::template axis_at<At>, At, Trailing>>(
+    return gradients{apply<slice_grad_op<typename decltype(x)::like_type::template axis_at<At>, At, Trailing>>(
         attributes{{y.attribute(0), y.attribute(1)}}, dy)};
   }
   template <class Call> static void kernel(Call& call) {

@@ -48,7 +48,7 @@ template <int After> struct softmax_op {
   static constexpr std::string_view name = "softmax", annotation = detail::softmax_annotations[After];
   static constexpr double flops_per_point = 5;
   static constexpr auto gradient(auto dy, auto y, auto) {
-    return std::tuple{apply<softmax_gradient_op<After>>(dy, y)};
+    return gradients{apply<softmax_gradient_op<After>>(dy, y)};
   }
   template <class Call> static void kernel(Call& call) {
     auto const* x = call.template input<0>();

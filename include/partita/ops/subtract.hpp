@@ -10,7 +10,7 @@ struct subtract_op {
   static constexpr bool passes_partial = true;
   template <class V> PARTITA_HOST_DEVICE static V point(V a, V b) { return a - b; }
   static constexpr auto gradient(auto dy, auto, auto, auto) {
-    return std::tuple{dy, [=] { return apply<scale_op>(attributes{{-1}}, dy); }};
+    return gradients{dy, [=] { return apply<scale_op>(attributes{{-1}}, dy); }};
   }
   template <class Call> static void kernel(Call& call) { detail::each_point<subtract_op>(call); }
 };

@@ -43,7 +43,7 @@ template <bool Mean> struct spread_all_op {  // x: ..., dy: scalar -> dx: ..., e
 };
 template <bool Mean> struct sum_all_op {
   static constexpr std::string_view name = Mean ? "mean" : "sum", annotation = "...+ ->", dtypes = "T -> A";
-  static constexpr auto gradient(auto dy, auto, auto x) { return std::tuple{apply<spread_all_op<Mean>>(x, dy)}; }
+  static constexpr auto gradient(auto dy, auto, auto x) { return gradients{apply<spread_all_op<Mean>>(x, dy)}; }
   template <class Call> static void kernel(Call& call) {
     auto const* x = call.template input<0>();
     auto* y = call.template output<0>();
@@ -81,7 +81,7 @@ template <int After, bool Mean> struct sum_axis_op {
   static constexpr std::string_view name = Mean ? "mean_over" : "sum_over",
                                     annotation = detail::sum_annotations[After];
   static constexpr auto gradient(auto dy, auto, auto x) {
-    return std::tuple{apply<spread_axis_op<After, Mean>>(x, dy)};
+    return gradients{apply<spread_axis_op<After, Mean>>(x, dy)};
   }
   template <class Call> static void kernel(Call& call) {
     auto const* x = call.template input<0>();

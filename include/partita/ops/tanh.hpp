@@ -14,7 +14,7 @@ struct tanh_op {
   static constexpr std::string_view name = "tanh", annotation = "... -> ...";
   static constexpr double flops_per_point = 6;
   template <class V> PARTITA_HOST_DEVICE static V point(V x) { return math::tanh(x); }
-  static constexpr auto gradient(auto dy, auto y, auto) { return std::tuple{apply<tanh_gradient_op>(dy, y)}; }
+  static constexpr auto gradient(auto dy, auto y, auto) { return gradients{apply<tanh_gradient_op>(dy, y)}; }
   template <class Call> static void kernel(Call& call) { detail::each_point<tanh_op>(call); }
 };
 namespace ops {

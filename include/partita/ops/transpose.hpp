@@ -4,7 +4,6 @@
 #include <array>
 #include <cstddef>
 #include <string_view>
-#include <tuple>
 
 #include <partita/model/apply.hpp>
 #include <partita/ops/annotation_text.hpp>
@@ -90,7 +89,7 @@ template <int... Order> struct transpose_op {
     return apply<transpose_op<where(static_cast<int>(I))...>>(dy);
   }
   static constexpr auto gradient(auto dy, auto, auto) {
-    return std::tuple{inverse(dy, std::make_index_sequence<sizeof...(Order)>{})};
+    return gradients{inverse(dy, std::make_index_sequence<sizeof...(Order)>{})};
   }
   template <class Call> static void kernel(Call& call) {
     constexpr std::size_t rank = sizeof...(Order) + 1;  // '...' is one axis

@@ -44,7 +44,7 @@ struct completion {
   }
   // Is the piece that a reader wants inside the piece that its own device holds, at the same index in time?
   constexpr bool readable(layout const& held, layout const& wanted, int rank) const {
-    if (part_on(held, -1, 0) >= 0) return false;
+    if (has_partial(held)) return false;
     if (!(held.where == wanted.where)) {
       if (held.count > 0) return false;
       int c[max_levels]{};
@@ -52,14 +52,7 @@ struct completion {
         if (!held.where.coordinates_of(wanted.where.device_at(i), c)) return false;
       return true;
     }
-    for (int axis = 0; axis < rank; ++axis)
-      for (int k = 0;; ++k) {
-        const int p = part_on(held, axis, k);
-        if (p < 0) break;
-        const int q = part_on(wanted, axis, k);
-        if (q < 0 || !same_cut(held.parts[p], wanted.parts[q])) return false;
-      }
-    return true;
+    return encloses(held, wanted, rank);
   }
 
   // Parts in time that the reader does not share: those to be put together first. `irregular`: one of them is cut
@@ -116,6 +109,7 @@ struct completion {
   constexpr int find_value(int slot, layout const& l, int rank) const {
     for (int v = last_value[slot]; v >= 0; v = next_value[v]) {
       layout const& have = out.values[v].lay;
+      if (same_list(have, l)) return v;
       bool same = have.where == l.where && have.count == l.count && same_on_axis(have, l, -1);
       for (int axis = 0; axis < rank && same; ++axis) same = same_on_axis(have, l, axis);
       if (same) return v;
@@ -271,9 +265,9 @@ struct completion {
       n.over.where.extents[0] = out.devices;
       n.over.where.strides[0] = 1;
     } else {
-      const op_plan p = inherited(g, plan, op);
-      if (!p.assigned) return note(wrong::not_assigned, op);
-      n.over = parts_of(g, plan, op, p, out.first);
+      if (!placed_by(g, plan, op).assigned) return note(wrong::not_assigned, op);
+      n.over = says_all(g, plan, op) ? parts_of(g, plan, op, plan.of(op), out.first)
+                                     : parts_of(g, plan, op, inherited(g, plan, op), out.first);
       n.placed_as = place_of_terms(op, n.over.where);
       lie_as_terms(op, n.over);
     }
@@ -287,20 +281,22 @@ struct completion {
       if (!f.variadic) slots[i] = slot_read(op, replayed, tensor);
     }
     layout made;
-    growing<int> all;
+    growing<int> many;  // of a variadic op, whose inputs are any number
     const bool passes = !spans && passes_partial(e, slots, n.over, inputs, made);
-    for (int i = 0; i < e.input_count; ++i) {
-      const int tensor = f.variadic ? g.input(e, i) : slots[i];
-      operand const& x = f.input(i);
-      if (passes) all.push(inputs[i]);
-      else if (spans && f.variadic) all.push(out.source_value[tensor]);
-      else all.push(arrive(tensor, operand_layout(g, f, x, n.over, false), x.rank));
-    }
+    if (!passes)
+      for (int i = 0; i < e.input_count; ++i) {
+        const int tensor = f.variadic ? g.input(e, i) : slots[i];
+        operand const& x = f.input(i);
+        const int v = spans && f.variadic ? out.source_value[tensor]
+                                          : arrive(tensor, operand_layout(g, f, x, n.over, false), x.rank);
+        if (f.variadic) many.push(v);
+        else inputs[i] = v;
+      }
     // Changes of layout were pushed before this node.
     const int self = out.nodes.size;
     n.first_input = out.inputs.size;
     n.input_count = e.input_count;
-    for (int v : all) out.inputs.push(v);
+    for (int i = 0; i < e.input_count; ++i) out.inputs.push(f.variadic ? many[i] : inputs[i]);
     n.first_value = out.values.size;
     n.value_count = f.output_count;
     for (int o = 0; o < f.output_count; ++o) {

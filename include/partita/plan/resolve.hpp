@@ -18,6 +18,10 @@ constexpr bool is_whole_in_time(graph_data const& g, int op) {
          g.ops[g.ops[op].origin].info->source != source_kind::none;
 }
 
+// Does an op's own plan leave nothing to inherit?
+constexpr bool says_all(graph_data const& g, plan_base const& p, int op) {
+  return g.ops[op].origin == op || (p.of(op).assigned && p.of(op).cut_count > 0);
+}
 // The plan of an op that may inherit: cuts follow letters, places are the same.
 constexpr op_plan inherited(graph_data const& g, plan_base const& p, int op) {
   op_plan own = p.of(op);
@@ -160,16 +164,15 @@ constexpr layout operand_layout(graph_data const& g, op_info const& f, operand c
   layout l;
   l.where = over.where;
   for (int i = 0; i < over.count; ++i) {
-    part p = over.parts[i];
-    const int axis = x.find(p.axis);
+    const int axis = x.find(over.parts[i].axis);
     if (axis < 0 && !is_output) continue;
+    part& p = l.parts[l.count++] = over.parts[i];
     p.axis = static_cast<signed char>(axis);
     p.reduce = x.reduce;
     if (axis >= 0 && x.inner[axis] >= 0) {
       const std::size_t unit = g.extent(f.dims[x.inner[axis]].axis);
       p.unit = unit == unbound ? 1 : static_cast<int>(unit);
     }
-    l.push(p);
   }
   return l;
 }

@@ -47,14 +47,7 @@ constexpr bool holds(layout const& held, layout const& wanted, int rank) {
       if (!held.where.coordinates_of(wanted.where.device_at(k), at)) return false;
     return held.count == 0;
   }
-  for (int axis = 0; axis < rank; ++axis)
-    for (int k = 0;; ++k) {
-      const int p = part_on(held, axis, k);
-      if (p < 0) break;
-      const int q = part_on(wanted, axis, k);
-      if (q < 0 || !same_cut(held.parts[p], wanted.parts[q])) return false;
-    }
-  return true;
+  return encloses(held, wanted, rank);
 }
 // flow: every reader's piece lies inside what its device holds, and what it holds is whole, not partial. Checked on the
 // completed plan's own data, whatever `complete` meant to do.
@@ -68,7 +61,7 @@ constexpr finding check_flow(graph_data const& g, plan_base const& plan, complet
     bool good = writer >= 0;
     if (good && c.nodes[writer].kind == node_kind::store) {
       layout const& arrived = c.values[c.input(c.nodes[writer], 0)].lay;
-      good = part_on(arrived, -1, 0) < 0 && holds(arrived, kept, rank);
+      good = !has_partial(arrived) && holds(arrived, kept, rank);
     } else if (good) good = same_pieces(c.values[c.source_value[t]].lay, kept, rank);
     if (!good) return plan.about(wrong::flow_differs, g.tensors[t].op, nullptr, 0, 0, 0);
   }
@@ -89,14 +82,14 @@ constexpr finding check_flow(graph_data const& g, plan_base const& plan, complet
       operand const& x = f.input(i);
       if (v.tensor != g.input(e, i) || v.node >= id) return plan.about(wrong::flow_differs, n.op, nullptr, i, 0, 0);
       if (f.variadic) continue;
-      passes = passes || (f.passes_partial && part_on(v.lay, -1, 0) >= 0);
+      passes = passes || (f.passes_partial && has_partial(v.lay));
       const layout wanted = operand_layout(g, f, x, n.over, false);
       bool good = true;
-      if (f.passes_partial && part_on(v.lay, -1, 0) >= 0) {
+      if (f.passes_partial && has_partial(v.lay)) {
         layout const& made = c.values[n.first_value].lay;
         good = v.lay.where == n.over.where && same_on_axis(v.lay, made, -1);
         for (int axis = 0; axis < x.rank && good; ++axis) good = same_on_axis(v.lay, wanted, axis);
-      } else if (part_on(v.lay, -1, 0) >= 0) good = false;
+      } else if (has_partial(v.lay)) good = false;
       else good = holds(v.lay, wanted, x.rank);
       if (!good) return plan.about(wrong::flow_differs, n.op, nullptr, i, 0, 0);
     }
@@ -106,6 +99,7 @@ constexpr finding check_flow(graph_data const& g, plan_base const& plan, complet
       layout follows = operand_layout(g, f, f.outputs[o], n.over, true);
       if (f.variadic && n.over.where.rank > 0 && spans_all(g, n.op))  // each device sums what lies there
         follows.push({n.over.where.modes[0], -1, 0, c.devices, -1, 1, reduction::sum});
+      if (same_list(made, follows)) continue;
       bool good = made.where == follows.where && (passes || same_on_axis(made, follows, -1));
       for (int axis = 0; axis < f.outputs[o].rank && good; ++axis) good = same_on_axis(made, follows, axis);
       if (!good) return plan.about(wrong::flow_differs, n.op, nullptr, n.input_count + o, 0, 0);
@@ -157,8 +151,9 @@ template <class Policy>
 concept policy_for = requires(Policy const& p, plan_base& made) { p(made); };
 
 // Nothing here is stored but the finding: the graph and the plan live only while this is evaluated.
-template <class Training, class Policy> constexpr finding find_mistake(Training const& t, Policy const& policy) {
-  recorder<planning_only, Training> g;
+template <class Backend = planning_only, class Training, class Policy>
+constexpr finding find_mistake(Training const& t, Policy const& policy) {
+  recorder<Backend, Training> g;
   trace(g, t);
   if (const finding f = check_model(g)) return f;
   plan_base p(g);
@@ -176,12 +171,12 @@ template <class Training, class Policy> constexpr int count_devices(Training con
     if (const int d = devices_of(p.of(op)); p.of(op).assigned && d > n) n = d;
   return n;
 }
-template <auto Training, class Policy> struct checked {
-  static constexpr finding found = find_mistake(Training, Policy{});
+template <auto Training, class Policy, class Backend = planning_only> struct checked {
+  static constexpr finding found = find_mistake<Backend>(Training, Policy{});
   static constexpr text<96> op = found.op, other = found.other;
 };
-template <class Training, class Policy> struct checked_type {
-  static constexpr finding found = find_mistake(Training{}, Policy{});
+template <class Training, class Policy, class Backend = planning_only> struct checked_type {
+  static constexpr finding found = find_mistake<Backend>(Training{}, Policy{});
   static constexpr text<96> op = found.op, other = found.other;
 };
 

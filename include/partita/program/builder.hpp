@@ -1,8 +1,6 @@
 // Appends instructions to one rank's program, with the buffers that each reads and writes.
 #pragma once
 #include <initializer_list>
-#include <map>
-#include <tuple>
 
 #include <partita/program/lowering.hpp>
 

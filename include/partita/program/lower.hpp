@@ -108,16 +108,14 @@ class rank_lowering {
       const std::size_t offset = wanted.elements() == 0 ? 0 : locate(h.piece, wanted).offset * size_of(type);
       return {h.at.buffer, h.at.offset + offset};
     }
-    view_key key{h.at.buffer, h.at.offset, {}};
-    for (int a = 0; a < wanted.rank; ++a) {
-      key.box.push_back(wanted.at[a].begin);
-      key.box.push_back(wanted.at[a].size);
-    }
-    const auto known = views_.find(key);
-    if (known != views_.end()) return known->second;
+    const std::size_t of_buffer = static_cast<std::size_t>(h.at.buffer);
+    if (last_view_.size() <= of_buffer) last_view_.resize(of_buffer + 1, -1);
+    for (int v = last_view_[of_buffer]; v >= 0; v = views_[static_cast<std::size_t>(v)].next)
+      if (known_view const& k = views_[static_cast<std::size_t>(v)]; k.offset == h.at.offset && k.piece == wanted) return k.made;
     const held made{build_.fresh(wanted, type, c_.values[value].tensor), wanted};
     build_.copy(h, made, wanted, type, where, of);
-    views_[key] = made.at;
+    views_.push_back({h.at.offset, wanted, made.at, last_view_[of_buffer]});
+    last_view_[of_buffer] = static_cast<int>(views_.size()) - 1;
     return made.at;
   }
 
@@ -295,13 +293,11 @@ class rank_lowering {
   }
 
   static constexpr double huge = 1.7976931348623157e308;
-  struct view_key {
-    int buffer;
+  struct known_view {  // a copy of a piece of a buffer that was made before
     std::size_t offset;
-    std::vector<std::size_t> box;
-    bool operator<(view_key const& o) const {
-      return std::tie(buffer, offset, box) < std::tie(o.buffer, o.offset, o.box);
-    }
+    box piece;
+    reference made;
+    int next;  // of the same buffer, or -1
   };
   lowering const& s_;
   graph_data const& g_;
@@ -312,7 +308,8 @@ class rank_lowering {
   program_builder build_;
   move_lowering moves_;
   std::vector<std::vector<held>> values_;
-  std::map<view_key, reference> views_;
+  std::vector<known_view> views_;
+  std::vector<int> last_view_;  // by buffer
   std::vector<int> direct_;
 };
 

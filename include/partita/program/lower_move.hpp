@@ -1,7 +1,6 @@
 // A change of layout as one rank's instructions.
 #pragma once
 #include <algorithm>
-#include <set>
 
 #include <partita/core/sort.hpp>
 #include <partita/program/builder.hpp>

@@ -1,7 +1,6 @@
 // What all ranks' programs share: the order, the chain of collectives of every move, the groups of devices.
 #pragma once
 #include <functional>
-#include <map>
 #include <string>
 #include <vector>
 
@@ -79,12 +78,19 @@ class lowering {
     int c[max_levels]{};
     for (int l = 0; l < w.rank; ++l) c[l] = coordinates[l];
     c[level] = 0;
-    return group_index_.at({w.device(c), w.extents[level], w.strides[level]});
+    return find_group(w.device(c), w.extents[level], w.strides[level]);
   }
 
  private:
-  using group_key = std::array<int, 3>;
-
+  // The group of `count` devices from `first` on, `stride` apart; -1: there is none.
+  int find_group(int first, int count, int stride) const {
+    if (static_cast<std::size_t>(first) < groups_from_.size())
+      for (int id : groups_from_[static_cast<std::size_t>(first)]) {
+        std::vector<int> const& members = groups_[static_cast<std::size_t>(id)];
+        if (static_cast<int>(members.size()) == count && (count == 1 || members[1] - first == stride)) return id;
+      }
+    return -1;
+  }
   std::int64_t ticks(node const& n) const {  // nanoseconds
     graph_data const& g = *graph_;
     double seconds = 0;
@@ -181,11 +187,12 @@ class lowering {
     for (int i = 0, n = w.size(); i < n; ++i) {
       w.coordinates_at(i, c);
       if (c[level] != 0) continue;
-      const group_key key{w.device(c), w.extents[level], w.strides[level]};
-      if (group_index_.count(key)) continue;
+      const int first = w.device(c);
+      if (find_group(first, w.extents[level], w.strides[level]) >= 0) continue;
       std::vector<int> members;
-      for (int k = 0; k < w.extents[level]; ++k) members.push_back(key[0] + k * w.strides[level]);
-      group_index_[key] = static_cast<int>(groups_.size());
+      for (int k = 0; k < w.extents[level]; ++k) members.push_back(first + k * w.strides[level]);
+      if (groups_from_.size() <= static_cast<std::size_t>(first)) groups_from_.resize(static_cast<std::size_t>(first) + 1);
+      groups_from_[static_cast<std::size_t>(first)].push_back(static_cast<int>(groups_.size()));
       groups_.push_back(std::move(members));
     }
   }
@@ -210,8 +217,7 @@ class lowering {
   std::vector<route> routes_;
   std::vector<int> readers_;
   std::vector<bool> forward_;
-  std::map<group_key, int> group_index_;
-  std::vector<std::vector<int>> groups_;
+  std::vector<std::vector<int>> groups_, groups_from_;  // members; by first member, the groups that begin with it
   std::uint64_t digest_ = 0;
 };
 

@@ -180,16 +180,26 @@ inline memory_report report_memory(program const& p) {
   const detail::memory::most_live most = detail::memory::find_most_live(lives);
   r.lower_bound = most.bytes;
   r.peak_position = most.position;
-  std::map<int, memory_report::holder> holders;
+  std::vector<memory_report::holder> holders;
+  std::vector<int> holder_of;  // by tensor; the first place is of buffers of no tensor
   for (buffer const& b : p.buffers)
     if (b.where == region::arena && b.bytes > 0 && b.first >= 0 && b.first <= most.position && most.position <= b.last) {
-      memory_report::holder& h = holders[b.tensor];
+      const std::size_t key = static_cast<std::size_t>(b.tensor + 1);
+      if (holder_of.size() <= key) holder_of.resize(key + 1, -1);
+      if (holder_of[key] < 0) {
+        holder_of[key] = static_cast<int>(holders.size());
+        holders.push_back({});
+      }
+      memory_report::holder& h = holders[static_cast<std::size_t>(holder_of[key])];
       h.tensor = b.tensor;
       h.bytes += detail::memory::aligned(b.bytes);
       ++h.buffers;
     }
-  for (auto const& [tensor, holder] : holders) r.at_peak.push_back(holder);
-  std::stable_sort(r.at_peak.begin(), r.at_peak.end(), [](auto const& a, auto const& b) { return a.bytes > b.bytes; });
+  auto of = [&](int i) -> memory_report::holder const& { return holders[static_cast<std::size_t>(i)]; };
+  for (int i : sorted_ids(holders.size(), [&](int a, int b) {
+         return of(a).bytes != of(b).bytes ? of(a).bytes > of(b).bytes : of(a).tensor < of(b).tensor;
+       }))
+    r.at_peak.push_back(of(i));
   return r;
 }
 

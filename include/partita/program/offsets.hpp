@@ -5,9 +5,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <numeric>
-#include <set>
 #include <span>
 #include <utility>
 #include <vector>
@@ -105,7 +103,7 @@ inline placed place_in_order(std::span<life const> lives, std::span<int const> o
 }
 
 // As an allocator would while the program runs, by smallest free range; those that live longer than `most` positions
-// were given their place before, below all others. O(n log n).
+// were given their place before, below all others. O(n) times the number of free ranges.
 inline placed place_online(std::span<life const> lives, int most) {
   placed result{std::vector<std::size_t>(lives.size()), 0};
   std::vector<int> begins, ends;
@@ -122,25 +120,21 @@ inline placed place_online(std::span<life const> lives, int most) {
     return of(a).first != of(b).first ? of(a).first < of(b).first : of(a).bytes > of(b).bytes;
   });
   sort_ids(ends, [&](int a, int b) { return of(a).last < of(b).last; });
-  std::set<std::pair<std::size_t, std::size_t>> by_size;  // (bytes, begin)
-  std::map<std::size_t, std::size_t> free;                // begin -> end
-  std::size_t top = base;
-  auto forget = [&](std::map<std::size_t, std::size_t>::iterator range) {
-    by_size.erase({range->second - range->first, range->first});
-    return free.erase(range);
+  struct range {
+    std::size_t begin, end;
   };
+  std::vector<range> free;  // by address, none beside another
+  std::size_t top = base;
   auto release = [&](std::size_t begin, std::size_t end) {
-    auto next = free.lower_bound(begin);
-    if (next != free.end() && next->first == end) {
-      end = next->second;
-      next = forget(next);
-    }
-    if (next != free.begin() && std::prev(next)->second == begin) {
-      begin = std::prev(next)->first;
-      forget(std::prev(next));
-    }
-    free.emplace(begin, end);
-    by_size.emplace(end - begin, begin);
+    std::size_t next = free.size();
+    while (next > 0 && free[next - 1].begin > begin) --next;
+    const bool joins_last = next > 0 && free[next - 1].end == begin, joins_next = next < free.size() && free[next].begin == end;
+    if (joins_last && joins_next) {
+      free[next - 1].end = free[next].end;
+      free.erase(free.begin() + static_cast<std::ptrdiff_t>(next));
+    } else if (joins_last) free[next - 1].end = end;
+    else if (joins_next) free[next].begin = begin;
+    else free.insert(free.begin() + static_cast<std::ptrdiff_t>(next), {begin, end});
   };
   std::size_t ended = 0;
   for (int id : begins) {
@@ -149,17 +143,20 @@ inline placed place_online(std::span<life const> lives, int most) {
       release(at, at + of(ends[ended]).bytes);
     }
     const std::size_t bytes = of(id).bytes;
-    std::size_t at = top;
-    const auto fit = by_size.lower_bound({bytes, 0});
-    if (fit != by_size.end()) {
-      at = fit->second;
-      const std::size_t end = at + fit->first;
-      forget(free.find(at));
-      if (at + bytes < end) release(at + bytes, end);
+    std::size_t at = top, fit = free.size(), least = SIZE_MAX;
+    for (std::size_t k = 0; k < free.size(); ++k)
+      if (const std::size_t size = free[k].end - free[k].begin; size >= bytes && size < least) {
+        fit = k;
+        least = size;
+      }
+    if (fit < free.size()) {
+      at = free[fit].begin;
+      free[fit].begin += bytes;
+      if (least == bytes) free.erase(free.begin() + static_cast<std::ptrdiff_t>(fit));
     } else {
-      if (!free.empty() && std::prev(free.end())->second == top) {  // grow from the last free range
-        at = std::prev(free.end())->first;
-        forget(std::prev(free.end()));
+      if (!free.empty() && free.back().end == top) {  // grow from the last free range
+        at = free.back().begin;
+        free.pop_back();
       }
       top = at + bytes;
     }

@@ -1,9 +1,8 @@
 // What a trainer does whatever the model's type is: from a plan to programs on devices, steps, whole tensors back.
 #pragma once
+#include <algorithm>
 #include <cmath>
-#include <map>
 #include <memory>
-#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -220,19 +219,21 @@ class engine {
       throw_error({name, " is of type ", name_of(x.type), ", was given ", name_of(f.type)});
   }
   void give(which set, std::span<feed const> inputs) {
-    std::map<int, feed const*> by_tensor;
+    std::vector<feed const*> by_tensor(static_cast<std::size_t>(graph_.tensors.size), nullptr);
     for (feed const& f : inputs) {
       const int t = find(f.name, source_kind::input);
       check_feed(words({"input ", f.name}), graph_.operand_of(t), f);
-      if (!by_tensor.emplace(t, &f).second) throw_error({"input ", f.name, " was given twice"});
+      feed const*& of = by_tensor[static_cast<std::size_t>(t)];
+      if (of != nullptr) throw_error({"input ", f.name, " was given twice"});
+      of = &f;
     }
     for (int r = 0; r < devices_used_; ++r)
       for (outside const& o : devices_->what(set, r).inputs)
-        if (!by_tensor.count(o.tensor))
+        if (by_tensor[static_cast<std::size_t>(o.tensor)] == nullptr)
           throw_error({"input ", graph_.name(graph_.tensors[o.tensor].op).view(), " was not given"});
     devices_->on_each([&](int r) {
       for (outside const& o : devices_->what(set, r).inputs)
-        on_cpu::copy_in(o, graph_.operand_of(o.tensor).type, by_tensor.at(o.tensor)->data, devices_->address(r, set, o.at));
+        on_cpu::copy_in(o, graph_.operand_of(o.tensor).type, by_tensor[static_cast<std::size_t>(o.tensor)]->data, devices_->address(r, set, o.at));
     });
   }
   double total_loss() const {
@@ -257,25 +258,26 @@ class engine {
     h.type = x.type;
     for (int a = 0; a < x.rank; ++a) h.extents.push_back(graph_.extent(x.axes[a]));
     h.bytes.resize(elements(x) * size_of(x.type));
-    std::set<std::vector<std::size_t>> taken;  // replicas are equal: one of each box
+    std::vector<outside const*> taken;  // replicas are equal: one of each box
     std::size_t found = 0;
     for (int r = 0; r < devices_used_; ++r)
       for (outside const& o : devices_->what(set, r).*list)
         if (o.tensor == tensor) {
-          std::vector<std::size_t> box;
+          if (std::any_of(taken.begin(), taken.end(), [&](outside const* t) { return same_box(*t, o); })) continue;
+          taken.push_back(&o);
           std::size_t n = 1;
-          for (int a = 0; a < o.rank; ++a) {
-            box.push_back(o.begin[a]);
-            box.push_back(o.extents[a]);
-            n *= o.extents[a];
-          }
-          if (!taken.insert(box).second) continue;
+          for (int a = 0; a < o.rank; ++a) n *= o.extents[a];
           on_cpu::copy_out(o, x.type, devices_->address(r, set, o.at), h.bytes.data());
           found += n;
         }
     if (found < h.size())
       throw_error({"no device holds all of ", name, set == forward_set ? " after an evaluation" : ""});
     return h;
+  }
+  static bool same_box(outside const& a, outside const& b) {
+    for (int d = 0; d < a.rank; ++d)
+      if (a.begin[d] != b.begin[d] || a.extents[d] != b.extents[d]) return false;
+    return true;
   }
   void initialise() {
     devices_->on_each([&](int r) {

@@ -90,4 +90,20 @@ template <class Model> class trainer {
   std::unique_ptr<detail::engine> engine_;
 };
 
+// As in plan/verify.hpp, and chosen before it: traced by the recorder that a trainer has, so that a program with both
+// compiles its model's rules once.
+template <class Model, class Policy>
+requires detail::policy_for<Policy>
+constexpr bool verify() {
+  detail::explain_finding<detail::checked_type<as_training<Model>, Policy, on_cpu::backend>, Policy>();
+  return true;
+}
+template <auto Model, class Policy>
+requires detail::policy_for<Policy>
+constexpr bool verify() {
+  using training_type = as_training<std::remove_const_t<decltype(Model)>>;
+  detail::explain_finding<detail::checked<training_type{Model}, Policy, on_cpu::backend>, Policy>();
+  return true;
+}
+
 }  // namespace partita

@@ -34,59 +34,63 @@ template <class T, class Body> inline void each(T* __restrict out, std::size_t c
   for (; first < count; ++first) out[first] = body(first);
 }
 
-// For every element i of [begin, end): combines source(0)[i], source(1)[i], ... source(inputs - 1)[i] and stores the
-// result at target(0)[i] ... target(outputs - 1)[i]. A target may be a source. Works strip by strip through a buffer
-// that stays in the first-level cache, so every input is read from memory once and every output written once.
-template <class T, class Combine, class Source, class Target>
-void reduce_range(std::size_t inputs, Source source, std::size_t outputs, Target target, std::size_t begin,
-                  std::size_t end, Combine combine) {
-  constexpr std::size_t strip = 4096 / sizeof(T);
-  alignas(64) T partial[strip];
-  for (std::size_t first = begin; first < end; first += strip) {
-    const std::size_t count = std::min(strip, end - first);
-    const T* a = source(0) + first;
-    std::size_t next = 1;
-    if (inputs == 1) {
-      std::memcpy(partial, a, count * sizeof(T));
-    } else if (inputs == 2) {
-      const T* b = source(1) + first;
-      each(partial, count, [=](std::size_t i) { return combine(a[i], b[i]); });
-      next = 2;
-    } else {
-      const T *b = source(1) + first, *c = source(2) + first;
-      each(partial, count, [=](std::size_t i) { return combine(combine(a[i], b[i]), c[i]); });
-      next = 3;
-    }
-    for (; next + 1 < inputs; next += 2) {
-      const T *b = source(next) + first, *c = source(next + 1) + first;
-      each(partial, count, [&](std::size_t i) { return combine(combine(partial[i], b[i]), c[i]); });
-    }
-    if (next < inputs) {
-      const T* b = source(next) + first;
-      each(partial, count, [&](std::size_t i) { return combine(partial[i], b[i]); });
-    }
-    for (std::size_t output = 0; output < outputs; ++output)
-      std::memcpy(target(output) + first, partial, count * sizeof(T));
-  }
+// out = a with b, or a with b with c, element by element. `out` is none of the others. Compiled once per type and
+// operation, whatever calls them.
+template <class T, class Combine> [[gnu::noinline]] void combine_two(void* out, void const* const* in, std::size_t count) {
+  const T *a = static_cast<T const*>(in[0]), *b = static_cast<T const*>(in[1]);
+  each(static_cast<T*>(out), count, [=](std::size_t i) { return Combine{}(a[i], b[i]); });
+}
+template <class T, class Combine> [[gnu::noinline]] void combine_three(void* out, void const* const* in, std::size_t count) {
+  const T *a = static_cast<T const*>(in[0]), *b = static_cast<T const*>(in[1]), *c = static_cast<T const*>(in[2]);
+  each(static_cast<T*>(out), count, [=](std::size_t i) { return Combine{}(Combine{}(a[i], b[i]), c[i]); });
+}
+struct combination {
+  using function = void (*)(void* out, void const* const* in, std::size_t count);
+  std::size_t size;  // bytes of an element
+  function two, three;
+};
+template <class T> combination combination_of(reduction how) {
+  if (how == reduction::sum) return {sizeof(T), combine_two<T, sum_of>, combine_three<T, sum_of>};
+  return {sizeof(T), combine_two<T, max_of>, combine_three<T, max_of>};
 }
 
 // The element types that a CPU computes in.
 constexpr bool reducible(dtype type) { return type == dtype::f32 || type == dtype::f64 || type == dtype::i32; }
 
-// As reduce_range, over buffers of type `type`, which is reducible; source(m) and target(m) give const void*, void*.
-template <class Source, class Target> void reduce_range(dtype type, reduction how, std::size_t inputs, Source source,
-                                                        std::size_t outputs, Target target, std::size_t begin,
-                                                        std::size_t end) {
-  auto in_type = [&]<class T>(std::type_identity<T>) {
-    auto from = [&](std::size_t member) { return static_cast<const T*>(source(member)); };
-    auto to = [&](std::size_t member) { return static_cast<T*>(target(member)); };
-    if (how == reduction::sum) reduce_range<T>(inputs, from, outputs, to, begin, end, sum_of{});
-    else reduce_range<T>(inputs, from, outputs, to, begin, end, max_of{});
-  };
-  switch (type) {
-    case dtype::f64: in_type(std::type_identity<double>{}); break;
-    case dtype::i32: in_type(std::type_identity<std::int32_t>{}); break;
-    default: in_type(std::type_identity<float>{}); break;
+inline combination combination_of(dtype type, reduction how) {
+  if (type == dtype::f64) return combination_of<double>(how);
+  if (type == dtype::i32) return combination_of<std::int32_t>(how);
+  return combination_of<float>(how);
+}
+
+// For every element i of [begin, end): combines source(0)[i], source(1)[i], ... source(inputs - 1)[i] and stores the
+// result at target(0)[i] ... target(outputs - 1)[i]. A target may be a source. `type` is reducible; source(m) and
+// target(m) give const void*, void*. Works strip by strip through buffers that stay in the first-level cache, so every
+// input is read from memory once and every output written once.
+template <class Source, class Target>
+void reduce_range(dtype type, reduction how, std::size_t inputs, Source source, std::size_t outputs, Target target,
+                  std::size_t begin, std::size_t end) {
+  const combination c = combination_of(type, how);
+  constexpr std::size_t strip_bytes = 4096;
+  alignas(64) std::byte strips[2][strip_bytes];
+  const std::size_t strip = strip_bytes / c.size;
+  for (std::size_t first = begin; first < end; first += strip) {
+    const std::size_t count = std::min(strip, end - first);
+    auto input = [&](std::size_t m) { return static_cast<std::byte const*>(source(m)) + first * c.size; };
+    void const* sum = input(0);
+    std::size_t next = 1;
+    for (int turn = 0; next < inputs; turn = 1 - turn) {
+      void const* const in[3]{sum, input(next), next + 1 < inputs ? input(next + 1) : nullptr};
+      (next + 1 < inputs ? c.three : c.two)(strips[turn], in, count);
+      next += 2;
+      sum = strips[turn];
+    }
+    if (inputs == 1) {  // it may lie where a target does
+      std::memcpy(strips[0], sum, count * c.size);
+      sum = strips[0];
+    }
+    for (std::size_t output = 0; output < outputs; ++output)
+      std::memcpy(static_cast<std::byte*>(target(output)) + first * c.size, sum, count * c.size);
   }
 }
 
