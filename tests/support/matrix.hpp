@@ -136,6 +136,7 @@ template <class Model, dtype Type = f64> class tried {
     }
   }
   graph_data const& graph() const { return both_.graph(); }
+  std::function<void(named_values&)> change_inputs = [](named_values&) {};  // what a step is given, before it is given
 
  private:
   template <class Of> static Of as(Model const& model, bool is_adamw) {
@@ -165,6 +166,7 @@ template <class Model, dtype Type = f64> class tried {
         else v.all.push_back(static_cast<double>(random_() % words));
       all[name] = v;
     }
+    change_inputs(all);
     return all;
   }
 
