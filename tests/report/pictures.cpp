@@ -6,7 +6,7 @@
 
 #include <partita/planning.hpp>
 #include <partita/report/graphviz.hpp>
-#include <partita/report/timeline.hpp>
+#include <partita/report/timeline_picture.hpp>
 
 namespace {
 
