@@ -1,15 +1,17 @@
 // The exact searcher: the best choice of a space, and a bound that no choice is below.
 //
-// Configurations are taken in the order of their bounds and dropped when a bound is above the best plan known; what is
-// left is solved stage by stage (pipeline.hpp).
+// Configurations are taken in the order of their bounds until the least bound left is above the best plan known; each is
+// solved stage by stage (pipeline.hpp).
 #pragma once
+#include <queue>
+
 #include <partita/search/pipeline.hpp>
 
 namespace partita::spaces {
 
 struct exact_outcome : outcome {
   // What was looked at.
-  long configurations = 0, dropped_by_bound = 0, dropped_quickly = 0, solved = 0, eliminations = 0, shapes = 0;
+  long configurations = 0, bounded = 0, solved = 0, eliminations = 0, shapes = 0;
 };
 
 // `start`: a choice that is known; the result is no worse.
@@ -18,8 +20,6 @@ inline exact_outcome exact(problem const& p, exact_options const& how = {}, choi
   r.configurations = static_cast<long>(p.configurations.size());
   r.lower_bound = infinite;
   std::map<int, std::unique_ptr<shape_solver>> shapes;
-  std::map<int, int> waiting;
-  for (configuration const& c : p.configurations) ++waiting[c.shape];
   auto shape_of = [&](int id) -> shape_solver& {
     auto& s = shapes[id];
     if (!s) {
@@ -36,36 +36,42 @@ inline exact_outcome exact(problem const& p, exact_options const& how = {}, choi
       r.memory = t.memory;
     }
   }
-  std::vector<int> order(p.configurations.size());
-  for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int>(i);
-  std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
-    return p.configurations[static_cast<std::size_t>(a)].bound < p.configurations[static_cast<std::size_t>(b)].bound;
-  });
-  for (int id : order) {
-    configuration const& c = p.configurations[static_cast<std::size_t>(id)];
-    if (c.bound >= r.time * (1 - how.tolerance)) {
-      ++r.dropped_by_bound;
-      r.lower_bound = std::min(r.lower_bound, c.bound);
-    } else {
-      shape_solver& s = shape_of(c.shape);
-      configuration_solver solver(p, s, id, r.time, how);
-      configuration_solver::answer a = solver.solve();
-      ++(a.quick ? r.dropped_quickly : r.solved);
-      r.lower_bound = std::min(r.lower_bound, a.bound);
-      r.least_memory = std::min(r.least_memory, a.least_memory);
-      if (a.best.found()) {
-        r.best = std::move(a.best);
-        r.time = a.time;
-        r.memory = time_and_memory(p, s.of(), r.best).memory;
-      }
-      s.forget();
+  // The one with the least bound next. A bound is first what is known without the shape, then a closer one.
+  struct open {
+    double bound;
+    int id;
+    bool close;
+    bool operator<(open const& o) const { return std::tie(bound, id) > std::tie(o.bound, o.id); }
+  };
+  std::priority_queue<open> queue;
+  for (std::size_t i = 0; i < p.configurations.size(); ++i) queue.push({p.configurations[i].bound, static_cast<int>(i), false});
+  while (!queue.empty()) {
+    const open next = queue.top();
+    queue.pop();
+    if (next.bound >= r.time * (1 - how.tolerance)) {
+      r.lower_bound = std::min(r.lower_bound, next.bound);
+      break;
     }
-    if (--waiting[c.shape] == 0)
-      if (const auto at = shapes.find(c.shape); at != shapes.end()) {
-        r.eliminations += at->second->eliminations();
-        shapes.erase(at);
-      }
+    configuration const& c = p.configurations[static_cast<std::size_t>(next.id)];
+    shape_solver& s = shape_of(c.shape);
+    configuration_solver solver(p, s, next.id, r.time, how);
+    if (!next.close) {
+      ++r.bounded;
+      queue.push({std::max(next.bound, solver.first_bound()), next.id, true});
+      continue;
+    }
+    ++r.solved;
+    configuration_solver::answer a = solver.solve();
+    r.lower_bound = std::min(r.lower_bound, a.bound);
+    r.least_memory = std::min(r.least_memory, a.least_memory);
+    if (a.best.found()) {
+      r.best = std::move(a.best);
+      r.time = a.time;
+      r.memory = time_and_memory(p, s.of(), r.best).memory;
+    }
+    s.forget();
   }
+  for (auto const& [id, s] : shapes) r.eliminations += s->eliminations();
   r.lower_bound = std::min(r.lower_bound, r.time);
   return r;
 }

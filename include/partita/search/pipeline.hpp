@@ -45,22 +45,23 @@ class configuration_solver {
     double least_memory = infinite;  // a lower bound where there is no choice
     choice best;                     // if better than what was known
     double time = infinite;
-    bool quick = false;              // the first bound was enough
   };
   configuration_solver(problem const& p, shape_solver& s, int configuration, double known, exact_options const& how)
       : p_(p), s_(s), how_(how), id_(configuration), c_(p.configurations[static_cast<std::size_t>(configuration)]),
         n_(p.segments()), stages_(c_.stages), known_(known), m_(s.of().micro_batches), fill_(c_.schedule.fill) {}
 
+  // What no choice of the configuration is faster than, soon found: every segment on the grid that suits it best, without
+  // a memory limit.
+  double first_bound() {
+    if (stages_ > n_) return infinite;
+    measure_segments();
+    return quick_bound();
+  }
   answer solve() {
     answer a;
-    if (stages_ > n_) return a;
-    measure_segments();
-    const double first = quick_bound();
-    if (first >= enough()) {
-      a.bound = first;
-      a.quick = true;
-      return a;
-    }
+    const double first = first_bound();
+    a.bound = first;
+    if (first >= enough()) return a;
     // Stages are wide enough when a wider one would be too slow for what is known.
     double width = known_ < infinite ? known_ : first * 1.1;
     for (;;) {
@@ -104,11 +105,19 @@ class configuration_solver {
       sum_share_ += place->second[2];
     }
   }
-  // The sum of an equal share of every stage, or the slowest segment alone.
+  // The sum of an equal share of every stage; or one stage alone, which has its share of the segments of a kind.
   double quick_bound() const {
     double least = sum_share_;
-    for (int i = 0; i < n_; ++i)
-      least = std::max(least, worth_of(i, i + 1) + fill_ * (sum_time_.back() - time_of(i, i + 1)));
+    std::map<int, std::pair<int, int>> of_kind;  // how many, and one of them
+    for (int i = 0; i < n_; ++i) {
+      auto& k = of_kind[kind(i)];
+      ++k.first;
+      k.second = i;
+    }
+    for (auto const& [name, some] : of_kind) {
+      const int together = (some.first + stages_ - 1) / stages_, i = some.second;
+      least = std::max(least, together * worth_of(i, i + 1) + fill_ * (sum_time_.back() - together * time_of(i, i + 1)));
+    }
     return least;
   }
   double time_of(int begin, int end) const { return sum_time_[static_cast<std::size_t>(end)] - sum_time_[static_cast<std::size_t>(begin)]; }
@@ -165,7 +174,9 @@ class configuration_solver {
         if (again.empty() || again.back().kind != kind(i)) again.push_back({kind(i), 0});
         ++again.back().count;
       }
-      place = std::make_unique<stage_problem>(s_.grid(g), std::move(again), in_flight, aim{static_cast<double>(m_), 1}, p_.limit);
+      const double most = known_ < infinite ? known_ - fill_ * (sum_time_.back() - time_of(b, e)) : infinite;
+      place = std::make_unique<stage_problem>(s_.grid(g), std::move(again), in_flight, aim{static_cast<double>(m_), 1}, p_.limit,
+                                              most * (1 + 1e-12));
     }
     return *place;
   }

@@ -26,9 +26,9 @@ class grid_solver {
     int variant = 0;
     bool replays = false;
     double least_running = 0;  // it needs at least this while it runs
+    bool has_kept_twin = false;  // the same costs without running again: faster, if more memory
   };
   explicit grid_solver(grid_choice const& g) {
-    std::map<table const*, double> kept, largest;
     for (auto const& variants : g.kinds) {
       kinds_.emplace_back();
       for (std::size_t v = 0; v < variants.size(); ++v) {
@@ -43,6 +43,8 @@ class grid_solver {
             least = std::min(least, t.own.transient(t.index(u, i)));
           x.least_running = std::max(x.least_running, least);
         }
+        for (variant const& other : variants)
+          x.has_kept_twin = x.has_kept_twin || (x.replays && !other.replays && other.costs == variants[v].costs);
         if (x.replays) x.least_running += x.by->run({0, 0, 0, 0, 0, 1}).least();
         kinds_.back().push_back(std::move(x));
       }
@@ -60,7 +62,7 @@ class grid_solver {
     if (known != blocks_.end()) return known->second;
     matrix r;
     for (piece& x : kind(kind_id)) {
-      if (x.least_running > level) continue;
+      if (x.least_running > level || (mu == 0 && x.has_kept_twin)) continue;
       matrix const& m = x.by->run(weigh(a, mu, in_flight, x.replays));
       if (r.at.empty()) r = m;
       else
@@ -94,7 +96,10 @@ class grid_solver {
       for (piece const& x : k) n += x.by->runs();
     return n;
   }
-  void forget() { blocks_.clear(); }
+  // What was found under multipliers is of use to one configuration alone.
+  void forget() {
+    std::erase_if(blocks_, [](auto const& b) { return std::get<4>(b.first) > 0; });
+  }
 
  private:
   using key = std::tuple<int, double, double, double, double, int>;
@@ -126,9 +131,10 @@ struct stage_limits {
 
 class stage_problem {
  public:
-  // `worth`: what is made small first, the time of all micro-batches and of the step. `limit`: bytes.
-  stage_problem(grid_solver& g, std::vector<run_of_segments> runs, int in_flight, aim worth, double limit)
-      : g_(&g), runs_(std::move(runs)), in_flight_(in_flight), worth_(worth), limit_(limit) {
+  // `worth`: what is made small first, the time of all micro-batches and of the step. `limit`: bytes. `most`: ways worth
+  // more are of no interest.
+  stage_problem(grid_solver& g, std::vector<run_of_segments> runs, int in_flight, aim worth, double limit, double most)
+      : g_(&g), runs_(std::move(runs)), in_flight_(in_flight), worth_(worth), limit_(limit), most_(most) {
     for (run_of_segments const& r : runs_)
       for (int i = 0; i < r.count; ++i) kinds_.push_back(r.kind);
     for (run_of_segments const& r : runs_) most_worth_ += r.count * g_->most(r.kind, worth_);
@@ -209,8 +215,9 @@ class stage_problem {
       }
       least_memory_ = std::min(least_memory_, l.memory.least() + level);
       if (l.memory.least() + level > limit_) continue;
-      matrix time = product(level, {1, 0}, 0);
       l.worth = product(level, worth_, 0);
+      if (l.worth.least() > most_) continue;
+      matrix time = product(level, {1, 0}, 0);
       if (limit_ != infinite) raise(l, time);
       for (std::size_t e = 0; e < entries_.size(); ++e) {
         if (l.memory.at[e] + level > limit_) continue;
@@ -233,20 +240,24 @@ class stage_problem {
       }
     if (least == infinite) return;
     const int i = static_cast<int>(best) / columns_, j = static_cast<int>(best) % columns_;
-    line above = decode(l.level, worth_, 0, i, j), below = decode(l.level, {0, 0}, 1, i, j);
-    for (int round = 0; round < 8 && above.memory > room; ++round) {
+    line above = decode(l.level, worth_, 0, i, j);
+    if (above.memory <= room) return;
+    line below = decode(l.level, {0, 0}, 1, i, j);
+    for (int round = 0; round < 8 && l.worth.least() <= most_; ++round) {
       const double mu = (below.worth - above.worth) / (above.memory - below.memory);
       if (!(mu > 0)) break;
-      const matrix m = product(l.level, worth_, mu), t = product(l.level, {1, 0}, mu / worth_.time);
-      if (m.at[best] - mu * room > l.worth.at[best]) l.mu = mu;
-      for (std::size_t e = 0; e < entries_.size(); ++e) {
-        l.worth.at[e] = std::max(l.worth.at[e], m.at[e] - mu * room);
-        time.at[e] = std::max(time.at[e], t.at[e] - mu / worth_.time * room);
-      }
+      const matrix m = product(l.level, worth_, mu);
+      const double before = l.worth.at[best];
+      if (m.at[best] - mu * room > before) l.mu = mu;
+      for (std::size_t e = 0; e < entries_.size(); ++e) l.worth.at[e] = std::max(l.worth.at[e], m.at[e] - mu * room);
       const line now = decode(l.level, worth_, mu, i, j);
-      if (now.worth + mu * now.memory >= (above.worth + mu * above.memory) * (1 - 1e-9)) break;
+      if (now.worth + mu * now.memory >= (above.worth + mu * above.memory) * (1 - 1e-6)) break;
       (now.memory > room ? above : below) = now;
     }
+    if (l.mu == 0) return;
+    const double mu = l.mu / worth_.time;
+    const matrix t = product(l.level, {1, 0}, mu);
+    for (std::size_t e = 0; e < entries_.size(); ++e) time.at[e] = std::max(time.at[e], t.at[e] - mu * room);
   }
   struct line {
     double worth, memory;
@@ -459,7 +470,7 @@ class stage_problem {
   std::vector<int> kinds_;
   int in_flight_, rows_ = 0, columns_ = 0;
   aim worth_;
-  double limit_, least_memory_ = infinite, most_worth_ = 0;
+  double limit_, most_, least_memory_ = infinite, most_worth_ = 0;
   std::vector<level_bound> levels_;
   std::vector<stage_entry> entries_;
 };

@@ -1,0 +1,108 @@
+// What collectives cost on one device grid of at most two dimensions, and changes of layout made of them.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include <partita/cost/costs.hpp>
+
+namespace partita::spaces {
+
+inline constexpr int grid_dimensions = 2;
+
+// What each dimension of the grid does to a tensor: the axis that it splits, or none (replicas), or partial results.
+struct lies {
+  static constexpr std::int8_t none = -1, partial = -2;
+  std::array<std::int8_t, grid_dimensions> by{none, none};
+  bool operator==(lies const&) const = default;
+};
+
+class grid_costs {
+ public:
+  // Outer dimension first; neighbours along the inner one are next to each other.
+  grid_costs(costs const& k, int outer, int inner) : costs_(&k), extents_{outer, inner} {
+    placement w;
+    w.rank = grid_dimensions;
+    w.extents[0] = outer;
+    w.extents[1] = inner;
+    w.strides[0] = inner;
+    w.strides[1] = 1;
+    for (int l = 0; l < grid_dimensions; ++l) {
+      if (w.extents[l] < 2) continue;
+      std::vector<int> group;
+      for (int i = 0; i < w.extents[l]; ++i) group.push_back(i * w.strides[l]);
+      const std::size_t d = static_cast<std::size_t>(l);
+      groups_[d] = group_shape::of(k.of(), group);
+      flows_[d] = k.concurrent_groups(w, l, groups_[d]);
+    }
+  }
+  int extent(int dimension) const { return extents_[static_cast<std::size_t>(dimension)]; }
+  int devices() const { return extents_[0] * extents_[1]; }
+  double collective(collective_kind kind, int dimension, double bytes) const {
+    const std::size_t d = static_cast<std::size_t>(dimension);
+    return extents_[d] < 2 ? 0 : costs_->collective(kind, groups_[d], bytes, flows_[d]);
+  }
+  costs const& of() const { return *costs_; }
+
+  // Of the whole tensor, the share of it that one device holds.
+  double share(lies const& l) const {
+    double s = 1;
+    for (std::size_t d = 0; d < grid_dimensions; ++d)
+      if (l.by[d] >= 0) s /= extents_[d];
+    return s;
+  }
+
+ private:
+  costs const* costs_;
+  std::array<int, grid_dimensions> extents_;
+  std::array<group_shape, grid_dimensions> groups_{};
+  std::array<double, grid_dimensions> flows_{1, 1};
+};
+
+// Changes of layout of one tensor: dimension by dimension, in the better order of the two.
+class changes {
+ public:
+  static constexpr double impossible = 1e6;  // seconds
+
+  changes(grid_costs const& g, double bytes) : grid_(&g) {
+    for (int d = 0; d < grid_dimensions; ++d)
+      for (int other_splits = 0; other_splits < 2; ++other_splits) {
+        const double whole = bytes / (other_splits ? g.extent(1 - d) : 1);
+        auto& to = step_[static_cast<std::size_t>(d)][static_cast<std::size_t>(other_splits)];
+        to.all_reduce = g.collective(collective_kind::all_reduce, d, whole);
+        to.reduce_scatter = g.collective(collective_kind::reduce_scatter, d, whole);
+        to.all_gather = g.collective(collective_kind::all_gather, d, whole);
+        to.all_to_all = g.collective(collective_kind::all_to_all, d, whole);
+      }
+  }
+  double seconds(lies const& from, lies const& to) const {
+    if (from == to) return 0;
+    lies half = from;
+    half.by[1] = to.by[1];
+    const double inner_first = step(1, from, to) + step(0, half, to);
+    // An axis that both split is put together from the inside.
+    if (from.by[0] >= 0 && from.by[0] == from.by[1] && to.by[0] != from.by[0]) return inner_first;
+    half = from;
+    half.by[0] = to.by[0];
+    return std::min(inner_first, step(0, from, to) + step(1, half, to));
+  }
+
+ private:
+  struct prices {
+    double all_reduce = 0, reduce_scatter = 0, all_gather = 0, all_to_all = 0;
+  };
+  double step(int dimension, lies const& from, lies const& to) const {
+    const std::size_t d = static_cast<std::size_t>(dimension);
+    const std::int8_t a = from.by[d], b = to.by[d];
+    if (a == b || grid_->extent(dimension) < 2) return 0;
+    prices const& p = step_[d][from.by[1 - d] >= 0 ? 1 : 0];
+    if (b == lies::partial) return impossible;
+    if (a == lies::partial) return b == lies::none ? p.all_reduce : p.reduce_scatter;
+    if (a == lies::none) return 0;  // each takes its part
+    return b == lies::none ? p.all_gather : p.all_to_all;
+  }
+  grid_costs const* grid_;
+  std::array<std::array<prices, 2>, grid_dimensions> step_{};
+};
+
+}  // namespace partita::spaces

@@ -1,0 +1,360 @@
+// A traced model as a chain of segments: its forward ops with the backward ops that they cause and the parameters that
+// they read, cut where a block (an indexed scope: "block.3") begins or ends.
+#pragma once
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include <partita/core/words.hpp>
+#include <partita/grad/training.hpp>
+
+#include <partita/core/begin_planning_code.hpp>
+
+namespace partita::spaces {
+
+// An op that runs because of a forward op, its letters in that one's.
+struct caused_op {
+  op_info const* info = nullptr;
+  int letter[max_dims]{};           // of the forward op, or -1
+  std::size_t wholes[max_dims]{};
+};
+struct searched_weight {
+  int op = -1;                      // the parameter
+  std::vector<int> read_through;    // casts and views of it, which lie as it does
+  int letter[max_rank]{};           // per axis of the parameter: the reader's letter, or -1
+  bool owned = false;               // this reader is the first one: what is stored counts here
+  double stored_bytes = 0, used_bytes = 0, gradient_bytes = 0, state_bytes = 0;  // used: as it is read, where it is another type
+  std::vector<caused_op> updates;   // letters are the parameter's axes
+  bool trained = false;
+};
+struct searched_input {
+  int tensor = -1;
+  bool activation = false;          // made by an op of the chain
+  int weight = -1;                  // into searched_op::weights
+  bool backward_reads = false;      // an op that this one causes reads it
+};
+struct searched_op {
+  int op = -1;
+  op_info const* info = nullptr;
+  std::size_t wholes[max_dims]{};
+  bool is_batch[max_dims]{};
+  bool may_cut[max_dims]{};
+  std::vector<searched_input> inputs;
+  std::vector<searched_weight> weights;
+  std::vector<caused_op> backward;
+  bool output_kept[max_outputs]{};  // some backward op reads it
+  int rule = 0;                     // which constraints it has: kinds of segments differ where these do
+};
+struct searched_tensor {
+  int tensor = -1;
+  operand const* as = nullptr;
+  std::size_t wholes[max_rank]{};
+  bool is_batch[max_rank]{};
+  bool differentiable = false;
+};
+struct segment {
+  std::string name;                 // "block.3", or "" between blocks
+  int block = -1;                   // index of the scope, or -1
+  std::vector<searched_op> ops;
+  std::vector<int> enters, leaves;  // tensors that cross its first and last boundary
+  int kind = -1;
+  int rule = 0;                     // whether it may, must or must not be run again
+};
+struct segmented_model {
+  graph_data const* graph = nullptr;
+  axis_info const* batch = nullptr;
+  std::size_t samples = 1;          // the batch's extent
+  std::vector<segment> segments;
+  std::vector<int> first_of_kind;   // a segment of each kind
+  std::vector<searched_tensor> tensors;  // by tensor id of the graph; filled for activations
+};
+
+namespace detail {
+
+class segmenter {
+ public:
+  segmenter(graph_data const& g, int forward_ops) : g_(g), forward_(forward_ops) {}
+  segmented_model run() {
+    m_.graph = &g_;
+    find_batch();
+    m_.tensors.resize(static_cast<std::size_t>(g_.tensors.size));
+    in_chain_.assign(static_cast<std::size_t>(g_.ops.size), -1);
+    of_weights_.assign(static_cast<std::size_t>(g_.ops.size), false);
+    weight_seen_.assign(static_cast<std::size_t>(g_.ops.size), false);
+    collect_caused();
+    for (int op = 0; op < forward_; ++op) add(op);
+    find_crossings();
+    join_tied_boundaries();
+    return std::move(m_);
+  }
+
+ private:
+  static std::size_t at(int i) { return static_cast<std::size_t>(i); }
+  op_entry const& entry(int op) const { return g_.ops[op]; }
+  std::size_t extent(axis_info const* a) const { return g_.extent(a); }
+
+  void find_batch() {
+    for (int op = 0; op < forward_ && m_.batch == nullptr; ++op)
+      if (op_info const& f = *entry(op).info; f.source == source_kind::input && f.dim_count > 0) m_.batch = f.dims[0].axis;
+    if (m_.batch != nullptr) m_.samples = extent(m_.batch);
+  }
+  void collect_caused() {
+    backward_.resize(at(g_.ops.size));
+    updates_.resize(at(g_.ops.size));
+    read_by_backward_.assign(at(g_.tensors.size), false);
+    for (int op = forward_; op < g_.ops.size; ++op) {
+      op_entry const& e = entry(op);
+      if (e.when == pass::backward)
+        for (int i = 0; i < e.input_count; ++i) read_by_backward_[at(g_.input(e, i))] = true;
+      if (e.origin == op) continue;
+      (e.when == pass::backward ? backward_ : updates_)[at(e.origin)].push_back(op);
+    }
+  }
+  caused_op caused(int op) const {
+    op_entry const& e = entry(op);
+    caused_op c;
+    c.info = e.info;
+    for (int d = 0; d < e.info->dim_count; ++d) {
+      c.letter[d] = e.origin_dims[d];
+      c.wholes[d] = extent(e.info->dims[d].axis);
+    }
+    return c;
+  }
+  // The outermost scope that has an index.
+  int block_scope(int op) const {
+    int found = -1;
+    for (int s = g_.names[entry(op).name].scope; s >= 0; s = g_.scopes[s].parent)
+      if (g_.scopes[s].index >= 0) found = s;
+    return found;
+  }
+  bool is_weight(int tensor) const {
+    const int op = g_.tensors[tensor].op;
+    return entry(op).info->source == source_kind::parameter || of_weights_[at(op)];
+  }
+  void add(int op) {
+    op_entry const& e = entry(op);
+    op_info const& f = *e.info;
+    if (f.source != source_kind::none) return;
+    bool weights_alone = e.input_count > 0;
+    for (int i = 0; i < e.input_count; ++i) weights_alone = weights_alone && is_weight(g_.input(e, i));
+    if (weights_alone) {
+      of_weights_[at(op)] = true;
+      return;
+    }
+    const int scope = block_scope(op);
+    if (m_.segments.empty() || scope != last_scope_) {
+      segment s;
+      if (scope >= 0) {
+        text<96> name;
+        g_.put_path(name, scope);
+        s.name = std::string(name.view().substr(0, name.view().size() - 1));
+        s.block = g_.scopes[scope].index;
+      }
+      m_.segments.push_back(std::move(s));
+      last_scope_ = scope;
+    }
+    searched_op x;
+    x.op = op;
+    x.info = &f;
+    for (int d = 0; d < f.dim_count; ++d) {
+      x.wholes[d] = extent(f.dims[d].axis);
+      x.is_batch[d] = m_.batch != nullptr && f.dims[d].axis->id == m_.batch->id;
+      x.may_cut[d] = !f.dims[d].whole && x.wholes[d] != unbound;
+    }
+    for (int b : backward_[at(op)]) {
+      if (entry(b).info->source != source_kind::none || entry(b).info->is_view || adds_gradients(b)) continue;
+      x.backward.push_back(caused(b));
+    }
+    for (int i = 0; i < e.input_count; ++i) {
+      const int t = g_.input(e, i);
+      searched_input in;
+      in.tensor = t;
+      for (int b : backward_[at(op)])
+        for (int k = 0; k < entry(b).input_count; ++k) in.backward_reads = in.backward_reads || g_.input(entry(b), k) == t;
+      if (is_weight(t)) {
+        in.weight = static_cast<int>(x.weights.size());
+        x.weights.push_back(weight(f.input(i), t));
+      } else in.activation = entry(g_.tensors[t].op).info->source == source_kind::none;
+      x.inputs.push_back(in);
+    }
+    for (int o = 0; o < f.output_count; ++o) {
+      const int t = e.first_output + o;
+      x.output_kept[o] = read_by_backward_[at(t)];
+      describe(t);
+    }
+    in_chain_[at(op)] = static_cast<int>(m_.segments.size()) - 1;
+    m_.segments.back().ops.push_back(std::move(x));
+  }
+  // The sum of what several readers give; counted where they read.
+  bool adds_gradients(int op) const {
+    op_entry const& e = entry(op);
+    if (!e.info->passes_partial || e.info->kind != "add") return false;
+    op_entry const& maker = entry(e.origin);
+    for (int o = 0; o < maker.info->output_count; ++o)
+      for (int t = g_.tensors[maker.first_output + o].gradient; t >= 0;) {
+        if (g_.tensors[t].op == op) return true;
+        op_entry const& sum = entry(g_.tensors[t].op);
+        t = sum.origin == e.origin && sum.info->kind == "add" && sum.input_count == 2 ? g_.input(sum, 0) : -1;
+      }
+    return false;
+  }
+  void describe(int t) {
+    searched_tensor& s = m_.tensors[at(t)];
+    s.tensor = t;
+    s.as = &g_.operand_of(t);
+    s.differentiable = g_.tensors[t].differentiable;
+    for (int a = 0; a < s.as->rank; ++a) {
+      s.wholes[a] = extent(s.as->axes[a]);
+      s.is_batch[a] = m_.batch != nullptr && s.as->axes[a]->id == m_.batch->id;
+    }
+  }
+  double bytes_of(operand const& x) const {
+    double b = static_cast<double>(size_of(x.type));
+    for (int a = 0; a < x.rank; ++a) b *= static_cast<double>(extent(x.axes[a]));
+    return b;
+  }
+  searched_weight weight(operand const& as, int tensor) {
+    searched_weight w;
+    int t = tensor;
+    while (entry(g_.tensors[t].op).info->source != source_kind::parameter) {
+      const int through = g_.tensors[t].op;
+      w.read_through.push_back(through);
+      t = g_.input(entry(through), 0);
+    }
+    w.op = g_.tensors[t].op;
+    op_info const& p = *entry(w.op).info;
+    for (int a = 0; a < p.outputs[0].rank; ++a) {
+      w.letter[a] = -1;
+      for (int b = 0; b < as.rank; ++b)
+        if (as.axes[b]->id == p.outputs[0].axes[a]->id && w.letter[a] < 0) w.letter[a] = as.dims[b];
+      if (w.letter[a] < 0 && as.rank == p.outputs[0].rank) w.letter[a] = as.dims[a];  // renamed
+    }
+    w.stored_bytes = bytes_of(p.outputs[0]);
+    w.used_bytes = w.read_through.empty() ? 0 : bytes_of(g_.operand_of(tensor));
+    w.owned = !weight_seen_[at(w.op)];
+    weight_seen_[at(w.op)] = true;
+    const int gradient = g_.tensors[t].gradient;
+    w.trained = gradient >= 0;
+    if (w.trained) w.gradient_bytes = bytes_of(g_.operand_of(gradient)) + (w.used_bytes > 0 ? w.used_bytes : 0);
+    for (int u : updates_[at(w.op)]) {
+      op_info const& f = *entry(u).info;
+      if (f.source == source_kind::state) w.state_bytes += bytes_of(f.outputs[0]);
+      else if (f.source == source_kind::none && !f.is_view) w.updates.push_back(caused(u));
+    }
+    return w;
+  }
+  // Per boundary, the tensors that are made before it and read after it.
+  void find_crossings() {
+    const int n = static_cast<int>(m_.segments.size());
+    std::vector<int> last(at(g_.tensors.size), -1);
+    for (int s = 0; s < n; ++s)
+      for (searched_op const& x : m_.segments[at(s)].ops)
+        for (searched_input const& in : x.inputs)
+          if (in.activation) last[at(in.tensor)] = s;
+    for (int s = 0; s < n; ++s)
+      for (searched_op const& x : m_.segments[at(s)].ops)
+        for (int o = 0; o < x.info->output_count; ++o) {
+          const int t = entry(x.op).first_output + o;
+          for (int b = s; b < last[at(t)]; ++b) {
+            m_.segments[at(b)].leaves.push_back(t);
+            m_.segments[at(b) + 1].enters.push_back(t);
+          }
+        }
+  }
+  // More tensors than two across a boundary would each want a layout of their own: such neighbours are one segment.
+  void join_tied_boundaries() {
+    std::vector<segment> joined;
+    for (segment& s : m_.segments) {
+      if (joined.empty() || joined.back().leaves.size() <= 2) {
+        joined.push_back(std::move(s));
+        continue;
+      }
+      segment& into = joined.back();
+      into.name.clear();
+      into.block = -1;
+      for (searched_op& x : s.ops) into.ops.push_back(std::move(x));
+      into.leaves = s.leaves;
+    }
+    m_.segments = std::move(joined);
+  }
+
+  graph_data const& g_;
+  int forward_;
+  segmented_model m_;
+  std::vector<int> in_chain_;
+  std::vector<bool> of_weights_, weight_seen_, read_by_backward_;
+  std::vector<std::vector<int>> backward_, updates_;
+  int last_scope_ = -2;
+};
+
+// Two segments are of one kind when they differ in names alone: the same ops, wired alike, under the same rules.
+inline std::vector<std::int64_t> signature(graph_data const& g, segment const& s) {
+  std::vector<std::int64_t> all;
+  auto put = [&](auto x) { all.push_back(static_cast<std::int64_t>(x)); };
+  std::vector<std::pair<int, std::pair<int, int>>> made;  // tensor, where
+  for (std::size_t i = 0; i < s.enters.size(); ++i) made.push_back({s.enters[i], {-1, static_cast<int>(i)}});
+  auto where = [&](int t) {
+    for (auto const& [tensor, place] : made)
+      if (tensor == t) return place;
+    return std::pair{-2, 0};
+  };
+  put(s.block >= 0);
+  put(s.rule);
+  put(s.enters.size());
+  for (int t : s.enters) {
+    operand const& x = g.operand_of(t);
+    put(x.type);
+    put(g.tensors[t].differentiable);
+    for (int a = 0; a < x.rank; ++a) put(x.axes[a]->id);
+  }
+  for (std::size_t k = 0; k < s.ops.size(); ++k) {
+    searched_op const& x = s.ops[k];
+    put(reinterpret_cast<std::intptr_t>(x.info));
+    put(x.rule);
+    put(x.backward.size());
+    for (searched_input const& in : x.inputs) {
+      const auto from = where(in.tensor);
+      put(from.first);
+      put(from.second);
+      put(in.weight);
+      put(in.backward_reads);
+    }
+    for (searched_weight const& w : x.weights) {
+      put(w.owned);
+      put(w.stored_bytes);
+      put(w.trained);
+      put(w.updates.size());
+    }
+    for (int o = 0; o < x.info->output_count; ++o) {
+      put(x.output_kept[o]);
+      made.push_back({g.ops[x.op].first_output + o, {static_cast<int>(k), o}});
+    }
+  }
+  put(s.leaves.size());
+  for (int t : s.leaves) {
+    put(where(t).first);
+    put(where(t).second);
+  }
+  return all;
+}
+}  // namespace detail
+
+inline void name_kinds(segmented_model& m) {
+  std::vector<std::vector<std::int64_t>> known;
+  for (std::size_t s = 0; s < m.segments.size(); ++s) {
+    auto own = detail::signature(*m.graph, m.segments[s]);
+    const auto same = std::find(known.begin(), known.end(), own);
+    m.segments[s].kind = static_cast<int>(same - known.begin());
+    if (same != known.end()) continue;
+    known.push_back(std::move(own));
+    m.first_of_kind.push_back(static_cast<int>(s));
+  }
+}
+
+// `forward_ops`: how many of the graph's ops are the model's own; they come first. Kinds are named by `name_kinds` when
+// rules are set.
+inline segmented_model find_segments(graph_data const& g, int forward_ops) { return detail::segmenter(g, forward_ops).run(); }
+
+}  // namespace partita::spaces
+
+#include <partita/core/end_planning_code.hpp>

@@ -1,0 +1,231 @@
+// The space of plans of a traced model on a cluster, as a problem for any searcher (docs/reference/search.md):
+//   pipeline stages of equal device counts, each a grid of at most two dimensions; every op cut along any letters that its
+//   annotation allows; micro-batches, schedule, ZeRO stage; every block run again or not.
+#pragma once
+#include <map>
+#include <set>
+#include <utility>
+
+#include <partita/search/tables.hpp>
+
+#include <partita/core/begin_planning_code.hpp>
+
+namespace partita::spaces {
+
+class plan_space {
+ public:
+  struct shape_info {
+    int devices = 1, micro_batches = 1, zero = 0;
+    std::vector<std::pair<int, int>> grids;  // outer, inner
+  };
+
+  // `g` and `k` must outlive this.
+  plan_space(graph_data const& g, int forward_ops, costs const& k, constraints const& c)
+      : graph_(&g), costs_(&k), given_(c), model_(find_segments(g, forward_ops)) {
+    set_rules();
+    name_kinds(model_);
+    boundary_ = table_builder::boundary_axes(model_);
+    available_ = given_.devices > 0 ? std::min(given_.devices, k.devices()) : k.devices();
+    make_problem();
+  }
+  plan_space(plan_space const&) = delete;
+
+  problem const& of() const { return problem_; }
+  segmented_model const& model() const { return model_; }
+  std::vector<shape_info> const& shapes() const { return shapes_; }
+  std::vector<axis_info const*> const& boundary_axes() const { return boundary_; }
+  graph_data const& graph() const { return *graph_; }
+  constraints const& given() const { return given_; }
+  costs const& prices() const { return *costs_; }
+  int available() const { return available_; }
+
+  // What the variables of a segment's table mean on a grid of a shape.
+  table_key key_of(int segment, shape_info const& s, int grid) const {
+    table_key key;
+    grid_costs g(*costs_, s.grids[static_cast<std::size_t>(grid)].first, s.grids[static_cast<std::size_t>(grid)].second);
+    table_builder b(model_, given_.cuts, rule_sets_, g, options_of(s));
+    b.build(model_.segments[static_cast<std::size_t>(segment)], boundary_, segment == 0, segment + 1 == segments(), &key);
+    return key;
+  }
+  bool replays(int segment, int variant) const {
+    return variants_of(segment)[static_cast<std::size_t>(variant)];
+  }
+  int segments() const { return static_cast<int>(model_.segments.size()); }
+
+ private:
+  // -- rules by name
+  void set_rules() {
+    std::map<std::vector<int>, int> known;
+    for (segment& s : model_.segments)
+      for (searched_op& x : s.ops) {
+        std::vector<int> mine;
+        const text<96> name = graph_->name(x.op);
+        for (std::size_t r = 0; r < given_.cuts.size(); ++r)
+          if (given_.cuts[r].ops.contains(name.view())) mine.push_back(static_cast<int>(r));
+        const auto [place, fresh] = known.try_emplace(mine, static_cast<int>(rule_sets_.size()));
+        if (fresh) rule_sets_.push_back(mine);
+        x.rule = place->second;
+      }
+    for (segment& s : model_.segments) s.rule = static_cast<int>(recompute_of(s));
+  }
+  recompute_rule recompute_of(segment const& s) const {
+    recompute_rule rule = s.block < 0 ? recompute_rule::never : recompute_rule::either;
+    for (recompute_constraint const& c : given_.recompute)
+      if (s.block >= 0 && c.blocks.contains(s.name)) rule = c.rule;
+    return rule;
+  }
+  // Of a segment's variants, which run again.
+  std::vector<bool> variants_of(int segment) const {
+    switch (recompute_of(model_.segments[static_cast<std::size_t>(segment)])) {
+      case recompute_rule::always: return {true};
+      case recompute_rule::never: return {false};
+      default: return {false, true};
+    }
+  }
+
+  // -- configurations
+  table_options options_of(shape_info const& s) const {
+    table_options o;
+    o.micro_samples = (model_.samples + static_cast<std::size_t>(s.micro_batches) - 1) / static_cast<std::size_t>(s.micro_batches);
+    o.zero = s.zero;
+    return o;
+  }
+  std::vector<int> device_counts() const {
+    std::set<int> all;
+    if (!given_.devices_per_stage.empty()) all.insert(given_.devices_per_stage.begin(), given_.devices_per_stage.end());
+    else
+      for (int n = 1; n <= available_; n *= 2) {
+        all.insert(n);
+        if (3 * n <= available_) all.insert(3 * n);
+      }
+    std::vector<int> counts;
+    for (int n : all)
+      if (n >= 1 && n <= available_) counts.push_back(n);
+    return counts;
+  }
+  std::vector<int> micro_batch_counts() const {
+    if (!given_.micro_batches.empty()) return given_.micro_batches;
+    std::vector<int> all;
+    for (std::size_t m = 1; m <= model_.samples; ++m)
+      if (model_.samples % m == 0) all.push_back(static_cast<int>(m));
+    return all;
+  }
+  static std::vector<std::pair<int, int>> grids_of(int devices) {
+    std::vector<std::pair<int, int>> all;
+    for (int inner = 1; inner <= devices; ++inner)
+      if (devices % inner == 0 && (inner > 1 || devices == 1)) all.push_back({devices / inner, inner});
+    return all;
+  }
+  // Seconds that all the FLOPs of a step take one device that is as efficient as it can be.
+  double least_work() const {
+    device_kind const& kind = costs_->of().kinds.front();
+    const double most = kind.flops_efficiency ? kind.flops_efficiency->most : 1;
+    double seconds = 0;
+    auto add = [&](op_info const& f, std::size_t const* wholes) {
+      const op_work w = work_of(f, wholes);
+      seconds += w.flops / (costs_->peak(w.type) * most);
+    };
+    for (segment const& s : model_.segments)
+      for (searched_op const& x : s.ops) {
+        add(*x.info, x.wholes);
+        for (caused_op const& b : x.backward) add(*b.info, b.wholes);
+      }
+    return seconds;
+  }
+  void make_problem() {
+    for (segment const& s : model_.segments) {
+      problem_.chain.push_back(s.kind);
+      problem_.may_begin.push_back(given_.stage_begins.contains(s.name));
+    }
+    problem_.limit = given_.memory > 0 ? given_.memory : costs_->memory(0);
+    const double work = least_work();
+    const std::vector<int> zero = given_.zero.empty() ? std::vector<int>{0, 1, 2} : given_.zero;
+    std::vector<pipeline_schedule> schedules;
+    for (schedule_kind s : given_.schedules.empty() ? std::vector<schedule_kind>{schedule_kind::one_f_one_b} : given_.schedules)
+      schedules.push_back({s == schedule_kind::gpipe ? pipeline_schedule::all : pipeline_schedule::stages_behind, 1});
+    std::vector<int> stages = given_.stages;
+    if (stages.empty())
+      for (int p = 1; p <= segments(); ++p) stages.push_back(p);
+    for (int n : device_counts())
+      for (int m : micro_batch_counts())
+        for (int z : zero) {
+          if (z > 0 && n == 1) continue;
+          const int shape = static_cast<int>(shapes_.size());
+          bool used = false;
+          for (int p : stages) {
+            if (static_cast<long>(p) * n > available_ || p > segments()) continue;
+            for (pipeline_schedule const& s : schedules) {
+              const double per_micro_batch = work / n / m;
+              problem_.configurations.push_back({shape, p, s, per_micro_batch * (s.fill + (m - s.fill) / p)});
+              used = true;
+            }
+          }
+          if (used) shapes_.push_back({n, m, z, grids_of(n)});
+        }
+    problem_.shapes = static_cast<int>(shapes_.size());
+    problem_.make_shape = [this](int id) { return make_shape(shapes_[static_cast<std::size_t>(id)]); };
+  }
+  shape make_shape(shape_info const& s) const {
+    shape r;
+    r.devices = s.devices;
+    r.micro_batches = s.micro_batches;
+    std::vector<grid_costs> grids;
+    for (auto const& [outer, inner] : s.grids) grids.emplace_back(*costs_, outer, inner);
+    for (grid_costs const& g : grids) {
+      table_builder b(model_, given_.cuts, rule_sets_, g, options_of(s));
+      grid_choice choice;
+      for (int first : model_.first_of_kind) {
+        const auto t = std::make_shared<table const>(
+            b.build(model_.segments[static_cast<std::size_t>(first)], boundary_, first == 0, first + 1 == segments()));
+        std::vector<variant> variants;
+        for (bool replays : variants_of(first)) variants.push_back({t, replays});
+        choice.kinds.push_back(std::move(variants));
+      }
+      r.grids.push_back(std::move(choice));
+    }
+    add_crossings(s, grids, r);
+    return r;
+  }
+  // A stage sends what a device holds of every tensor to the device with the same place in the next stage, and gets the
+  // gradient back; where the layouts differ the larger piece is sent.
+  void add_crossings(shape_info const& s, std::vector<grid_costs> const& grids, shape& r) const {
+    if (s.devices * 2 > available_) return;
+    table_options o = options_of(s);
+    for (std::size_t from = 0; from < grids.size(); ++from)
+      for (std::size_t to = 0; to < grids.size(); ++to)
+        for (int first : model_.first_of_kind) {
+          r.crossings.emplace_back();
+          if (first == 0) continue;
+          std::vector<int> const& tensors = model_.segments[static_cast<std::size_t>(first)].enters;
+          table_builder a(model_, given_.cuts, rule_sets_, grids[from], o), b(model_, given_.cuts, rule_sets_, grids[to], o);
+          const auto left = a.boundary_shares(tensors, boundary_), entered = b.boundary_shares(tensors, boundary_);
+          for (auto const& x : left)
+            for (auto const& y : entered) {
+              double seconds = 0;
+              for (std::size_t t = 0; t < tensors.size(); ++t) {
+                const bool back = model_.tensors[static_cast<std::size_t>(tensors[t])].differentiable;
+                seconds += (back ? 2 : 1) * costs_->send(0, s.devices, std::max(x[t], y[t]), flows(s.devices));
+              }
+              r.crossings.back().push_back(seconds);
+            }
+        }
+  }
+  double flows(int devices) const {
+    const int unit = costs_->of().links.front().devices;
+    return std::min(devices, unit);
+  }
+
+  graph_data const* graph_;
+  costs const* costs_;
+  constraints given_;
+  segmented_model model_;
+  std::vector<std::vector<int>> rule_sets_;
+  std::vector<axis_info const*> boundary_;
+  std::vector<shape_info> shapes_;
+  problem problem_;
+  int available_ = 1;
+};
+
+}  // namespace partita::spaces
+
+#include <partita/core/end_planning_code.hpp>
