@@ -41,6 +41,29 @@ struct placement {
   }
   // The coordinates of a device, if it belongs to the grid.
   constexpr bool coordinates_of(int device, int* c) const {
+    // By the largest stride first, where each is as long as all that smaller ones span: so it is nearly everywhere.
+    int order[max_levels]{}, span = 1;
+    bool nested = true;
+    for (int l = 0; l < rank; ++l) {
+      int at = l;
+      for (; at > 0 && strides[order[at - 1]] < strides[l]; --at) order[at] = order[at - 1];
+      order[at] = l;
+    }
+    for (int k = rank - 1; k >= 0; --k) {
+      nested = nested && strides[order[k]] >= span;
+      span = strides[order[k]] * (extents[order[k]] - 1) + span;
+    }
+    if (nested) {
+      int rest = device - base;
+      if (rest < 0) return false;
+      for (int k = 0; k < rank; ++k) {
+        const int l = order[k];
+        c[l] = rest / strides[l];
+        if (c[l] >= extents[l]) return false;
+        rest -= c[l] * strides[l];
+      }
+      return rest == 0;
+    }
     for (int i = 0, n = size(); i < n; ++i)
       if (device_at(i) == device) {
         coordinates_at(i, c);
