@@ -222,10 +222,95 @@ TEST_CASE("gradients of weights are told from those that are sent on") {
 }
 
 namespace {
+// The same through `passes` passes over one set of weights, of which the last one is differentiated.
+struct repeated {
+  int layers = 4, passes = 3;
+  constexpr auto operator()(auto& g) const {
+    auto x = pt::input<pt::f32, batch, features>(g, "x");
+    auto first = pt::param<pt::f32, features>(g, "first.bias");
+    std::array weights{weight(g, 0), weight(g, 1), weight(g, 2), weight(g, 3), weight(g, 4), weight(g, 5)};
+    auto h = pt::bias(x, first);
+    const auto begun = h;
+    for (int p = 0; p < passes; ++p) {
+      auto s = pt::scope(g, "pass", p);
+      if (p > 0) h = begun + pt::detach(h);
+      for (int l = 0; l < layers; ++l) h = pt::linear(h, weights[static_cast<std::size_t>(l)]);
+    }
+    return pt::sum(h);
+  }
+  static constexpr auto weight(auto& g, int l) {
+    auto s = pt::scope(g, "layer", l);
+    return pt::param<pt::f32, features, features>(g, "fc.weight");
+  }
+};
+struct pass_turn {
+  bool backward;
+  int pass, micro;
+  std::int64_t begin, end;
+};
+}  // namespace
+
+// Lin et al. 2024. The bubble is that of 1F1B, however many forwards there are.
+TEST_CASE("three forwards, one backward: every stage has its turns, waits as 1F1B does and holds no more") {
+  for (int passes : {1, 2, 3, 4})
+    for (auto [stages, micro] : {std::pair{4, 8}, {4, 4}, {3, 7}, {2, 5}, {6, 9}}) {
+      INFO(passes, " passes, ", stages, " stages, ", micro, " micro-batches");
+      planned<pt::training<repeated>> p(pt::policy::pipeline_of{stages, micro, pt::schedule::three_f_one_b{}},
+                                        pt::training<repeated>{{stages, passes}, {}, {}, {}});
+      REQUIRE(describe(p.wrong_with) == "");
+      // An op's name is its weight's, so that its pass is told by the graph.
+      const pt::growing<int> pass_of = pt::policy::detail::passes(p.g);
+      const simulated s = run_in_order(p, [&](pt::node const& n) {
+        const std::string_view kind = p.g.ops[n.op].info->kind;
+        if (n.kind != pt::node_kind::compute || kind != "linear") return std::int64_t{1};
+        return p.g.ops[n.op].when == pt::pass::forward ? unit : 2 * unit;
+      });
+      CHECK(about(s.makespan, micro * (passes + 2) + 3 * (stages - 1)));
+      for (int stage = 0; stage < stages; ++stage) {
+        std::vector<pass_turn> turns;
+        for (ran const& r : s.all) {
+          pt::node const& n = p.c.nodes[r.node];
+          if (n.kind != pt::node_kind::compute || p.g.ops[n.op].info->kind != "linear" || r.device != stage) continue;
+          const int weight = p.g.tensors[p.g.input(p.g.ops[p.g.ops[n.op].origin], 1)].op;
+          CHECK(p.g.name(weight).view() == "layer." + std::to_string(stage) + ".fc.weight");  // every pass on the same stages
+          turns.push_back({r.when == pt::pass::backward, pass_of[n.op], r.index, r.begin, r.end});
+        }
+        CHECK(static_cast<int>(turns.size()) == micro * (passes + 1));
+        std::sort(turns.begin(), turns.end(), [](auto const& a, auto const& b) { return a.begin < b.begin; });
+        int held = 0, most = 0, forwards = 0, steady = 0;
+        for (pass_turn const& t : turns) {
+          held += t.backward ? -1 : t.pass == passes - 1;
+          most = std::max(most, held);
+          if (t.backward) steady += forwards == passes, forwards = 0;
+          else ++forwards;
+        }
+        CHECK(most == std::min(stages - stage, micro));
+        CHECK(steady >= micro - (passes - 1) * stages - (stages - stage));  // between the first and the last micro-batches
+      }
+    }
+}
+
+TEST_CASE("passes are told by where the gradient is stopped") {
+  pt::recorder<pt::planning_only, pt::training<repeated>> g;
+  pt::trace(g, pt::training<repeated>{{2, 3}, {}, {}, {}});
+  const pt::growing<int> pass_of = pt::policy::detail::passes(g);
+  std::array<int, 3> linears{};
+  for (int op = 0; op < g.forward_count; ++op)
+    if (g.ops[op].info->kind == "linear") ++linears[static_cast<std::size_t>(pass_of[op])];
+  CHECK(linears == std::array{2, 2, 2});
+  pt::recorder<pt::planning_only, training> plain;
+  pt::trace(plain, training{});
+  for (int p : pt::policy::detail::passes(plain)) CHECK(p == 0);
+}
+
+namespace {
+constexpr repeated three_passes{2, 3};
 template <class Schedule, int MicroBatches = 4> using two_stages = pt::policy::pipeline<2, Schedule, MicroBatches>;
 constexpr chain four{4};
 }  // namespace
 static_assert(pt::verify<four, two_stages<pt::schedule::interleaved<2>>>());
+static_assert(pt::verify<three_passes, two_stages<pt::schedule::three_f_one_b>>());
+static_assert(pt::verify<three_passes, two_stages<pt::schedule::one_f_one_b>>());
 static_assert(pt::verify<four, two_stages<pt::schedule::interleaved<2>, 3>>());
 static_assert(pt::verify<four, two_stages<pt::schedule::zero_bubble<>>>());
 static_assert(pt::verify<four, two_stages<pt::schedule::zero_bubble<pt::schedule::h2>, 3>>());

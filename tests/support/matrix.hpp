@@ -36,6 +36,7 @@ inline policy::pipeline_of one_f_one_b(int stages, int micro) { return {stages, 
 inline policy::pipeline_of interleaved(int stages, int micro, int chunks = 2) {
   return {stages, micro, schedule::interleaved_of{chunks}};
 }
+inline policy::pipeline_of three_f_one_b(int stages, int micro) { return {stages, micro, schedule::three_f_one_b{}}; }
 template <schedule::zero_bubble_kind Kind> policy::pipeline_of zero_bubble(int stages, int micro) {
   return {stages, micro, schedule::zero_bubble<Kind>{}};
 }

@@ -35,7 +35,8 @@ struct random_block {
   int unit = 0;       // 0: none, 1: gelu, 2: relu, 3: silu, gated, 4: a weight that blocks share
   bool bias = false, residual = true, skip = false;  // skip: adds what the model began with
   double dropout = 0;
-  int extra = 0;      // 0: none, 1: transposed, 2: sliced and joined, 3: scaled, 4: squared, 5: softmax over the hidden axis
+  int extra = 0;      // 0: none, 1: transposed, 2: sliced and joined, 3: scaled, 4: squared, 5: softmax over the hidden axis,
+                      // 6: adds itself without gradient
 };
 
 struct random_model {
@@ -102,6 +103,7 @@ struct random_model {
       if (b.extra == 3) x = ops::scale(x, -0.75);
       if (b.extra == 4) x = x + ops::scale(x * x, 0.1);
       if (b.extra == 5) x = x + softmax<hidden>(x);
+      if (b.extra == 6) x = x + detach(ops::scale(x, 0.4));
       if (b.skip) x = x + began;
     }
     auto logits = tied ? ops::linear(x, table) : ops::linear(x, param<t, hidden, vocabulary>(g, "out.weight", wide));
@@ -213,7 +215,7 @@ inline random_case make_random_case(std::mt19937& random) {
     b.residual = chance(70);
     b.skip = chance(20);
     b.dropout = chance(30) ? 0.3 : 0;
-    b.extra = chance(35) ? 1 + below(5) : 0;
+    b.extra = chance(35) ? 1 + below(6) : 0;
   }
   auto some = [&](int most) { return static_cast<std::size_t>(1 + below(most)); };
   auto add = [&](axis_info const* axis, std::size_t n) { c.extents.push_back({axis, n}); };

@@ -152,7 +152,7 @@ class random_plan {
     return staged;
   }
   std::pair<std::string, schedule::recipe> any_schedule() {
-    switch (below(8)) {
+    switch (below(9)) {
       case 0: return {"gpipe", schedule::gpipe{}};
       case 1: {
         const int chunks = 1 + below(3);
@@ -161,6 +161,7 @@ class random_plan {
       case 2: return {"zero bubble h1", schedule::zero_bubble<schedule::h1>{}};
       case 3: return {"zero bubble h2", schedule::zero_bubble<schedule::h2>{}};
       case 4: return {"zero bubble v", schedule::zero_bubble<schedule::v_shaped>{}};
+      case 5: return {"3f1b", schedule::three_f_one_b{}};
       default: return {"1f1b", schedule::one_f_one_b{}};
     }
   }

@@ -4,6 +4,7 @@
 
 #include <partita/core/mistake.hpp>
 #include <partita/policy/schedule.hpp>
+#include <partita/policy/stages.hpp>
 
 #include <partita/core/begin_planning_code.hpp>
 
@@ -12,140 +13,6 @@ template <class...> struct schedule_has_no_order_of_a_plan_and_two_numbers;
 }
 
 namespace partita::policy {
-
-namespace detail {
-// The last position of every stage but the last, for work up to and including a position and bytes across its end.
-constexpr growing<int> smallest_largest(growing<double> const& work, growing<double> const& crossing, int length, int stages) {
-  const double share = work[length - 1] / stages;
-  double usual = 0;  // half of the mean: what crosses between blocks, where most boundaries are inside of one
-  int counted = 0;
-  for (int i = 0; i + 1 < length; ++i)
-    if (crossing[i] > 0) {
-      usual += crossing[i];
-      ++counted;
-    }
-  usual = counted > 0 ? usual / counted / 2 : 0;
-  growing<double> sending;
-  sending.reserve(length);
-  for (int i = 0; i < length; ++i) sending.push(i + 1 < length && usual > 0 ? share / 48 * crossing[i] / usual : 0);
-  auto before = [&](int from) { return from > 0 ? work[from - 1] : 0; };
-  auto farthest = [&](int from, double bound) {  // the last place where a stage that begins here may end, or -1
-    int best = -1;
-    const double done = before(from), *const so_far = work.at, *const sent = sending.at;
-    for (int i = from; i < length && so_far[i] - done <= bound; ++i)
-      if (so_far[i] - done + sent[i] <= bound) best = i;
-    return best;
-  };
-  auto fits = [&](double bound) {
-    int from = 0;
-    for (int s = 0; s < stages; ++s) {
-      const int end = farthest(from, bound);
-      if (end < 0) return false;
-      if (end == length - 1) return true;
-      from = end + 1;
-    }
-    return false;
-  };
-  double low = 0, high = 2 * work[length - 1];
-  for (int k = 0; k < 40; ++k) (fits((low + high) / 2) ? high : low) = (low + high) / 2;
-  const double bound = high;
-  growing<int> earliest;  // from the back: where stage s may begin for the rest to fit
-  earliest.resize(stages + 1);
-  earliest[stages] = length;
-  for (int s = stages - 1; s >= 0; --s) {
-    const int end = earliest[s + 1] - 1;
-    int from = end + 1;
-    while (from > 0 && end >= 0 && work[end] - before(from - 1) + sending[end] <= bound) --from;
-    earliest[s] = from;
-  }
-  growing<int> ends;
-  int from = 0;
-  for (int s = 0; s + 1 < stages; ++s) {
-    int best = -1;
-    double least = 0;
-    const double goal = before(from) + (work[length - 1] - before(from)) / (stages - s);
-    for (int i = from; i < length && work[i] - before(from) <= bound; ++i) {
-      if (i + 1 < earliest[s + 1] || work[i] - before(from) + sending[i] > bound) continue;
-      const double away = (work[i] > goal ? work[i] - goal : goal - work[i]) + sending[i];
-      if (best < 0 || away < least) {
-        best = i;
-        least = away;
-      }
-    }
-    if (best < 0) best = from < length ? farthest(from, bound) : length - 1;  // more stages than ops: the rest is empty
-    if (best < 0) best = from;
-    ends.push(best);
-    from = best + 1;
-  }
-  return ends;
-}
-// The stage of every forward op: the largest stage is as small as consecutive ops allow, and among such partitions each
-// boundary stands nearest to an equal share of what is left. A boundary counts as work, a 48th of a share for every time
-// that it sends what a usual one does, so that stages end between blocks, inside which two to five times as much crosses.
-constexpr growing<int> balanced_stages(graph_data const& g, int stages) {
-  growing<int> position, stage;
-  growing<double> work;  // forward FLOPs up to and including a position
-  int length = 0;
-  for (int op = 0; op < g.ops.size; ++op) {
-    op_entry const& e = g.ops[op];
-    int at = -1;
-    if (e.when == pass::forward && e.info->source == source_kind::none) {
-      double flops = e.info->flops_per_point;
-      for (int d = 0; d < e.info->dim_count; ++d)
-        if (const std::size_t n = g.extent(e.info->dims[d].axis); n != unbound) flops *= static_cast<double>(n);
-      work.push((length > 0 ? work[length - 1] : 0) + flops);
-      at = length++;
-    }
-    position.push(at);
-    stage.push(0);
-  }
-  if (length == 0) return stage;
-  const double total = work[length - 1];
-  if (!(total > 0))
-    for (int i = 0; i < length; ++i) work[i] = i + 1;
-
-  // Bytes alive across the boundary after each position.
-  growing<double> crossing;
-  for (int i = 0; i <= length; ++i) crossing.push(0);
-  growing<int> last;
-  for (int t = 0; t < g.tensors.size; ++t) last.push(-1);
-  for (int op = 0; op < g.ops.size; ++op)
-    if (position[op] >= 0)
-      for (int i = 0; i < g.ops[op].input_count; ++i) {
-        int& use = last[g.input(g.ops[op], i)];
-        if (position[op] > use) use = position[op];
-      }
-  for (int t = 0; t < g.tensors.size; ++t) {
-    const int made = position[g.tensors[t].op];
-    if (made < 0 || last[t] <= made) continue;
-    operand const& x = g.operand_of(t);
-    double bytes = static_cast<double>(size_of(x.type));
-    for (int a = 0; a < x.rank; ++a)
-      if (const std::size_t n = g.extent(x.axes[a]); n != unbound) bytes *= static_cast<double>(n);
-    crossing[made] += bytes;
-    crossing[last[t]] -= bytes;
-  }
-  for (int i = 1; i < length; ++i) crossing[i] += crossing[i - 1];
-
-  const growing<int> ends = smallest_largest(work, crossing, length, stages);
-  for (int op = 0; op < g.ops.size; ++op)
-    if (position[op] >= 0)
-      while (stage[op] < stages - 1 && position[op] > ends[stage[op]]) ++stage[op];
-  // A source stands where it is first read.
-  growing<bool> known;
-  for (int op = 0; op < g.ops.size; ++op) known.push(position[op] >= 0);
-  for (int op = 0; op < g.ops.size; ++op)
-    if (position[op] >= 0)
-      for (int i = 0; i < g.ops[op].input_count; ++i) {
-        const int source = g.tensors[g.input(g.ops[op], i)].op;
-        if (!known[source]) {
-          stage[source] = stage[op];
-          known[source] = true;
-        }
-      }
-  return stage;
-}
-}  // namespace detail
 
 // The model is cut into as many parts as there are chunks on all stages.
 struct pipeline_of {
@@ -157,9 +24,15 @@ struct pipeline_of {
     if (order.chunks < 1) return plan.note_words("a pipeline's stages have less than one chunk", 0);
     if (auto const* batch = plan.batch_axis()) plan.op_trans(plan.ops(), cut_axis{batch, micro_batches, mode_name("micro")});
     const int parts = stages * order.chunks;
-    const growing<int> part = detail::balanced_stages(plan.graph(), parts);
+    graph_data const& g = plan.graph();
     const selection all = plan.ops();
-    selection mine{&plan.graph(), {}, false};
+    growing<int> part;
+    if (order.by_passes) {
+      const growing<int> pass_of = detail::passes(g);
+      part = detail::stages_of_passes(g, parts, pass_of);
+      for (int id : all.ids) plan.op_assign(op_ref{&g, id}, phase{"pass", pass_of[id]});
+    } else part = detail::balanced_stages(g, parts);
+    selection mine{&g, {}, false};
     for (int k = 0; k < parts; ++k) {
       mine.ids.size = 0;
       for (int i = 0; i < all.ids.size; ++i)

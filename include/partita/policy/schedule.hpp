@@ -2,6 +2,7 @@
 #pragma once
 #include <string_view>
 
+#include <partita/policy/stages.hpp>
 #include <partita/policy/weight_gradients.hpp>
 
 #include <partita/core/begin_planning_code.hpp>
@@ -16,6 +17,9 @@ class turns {
       : order_(plan, 0), stage_(stage), micro_batches_(micro_batches), chunks_(chunks) {}
   constexpr void forward(int micro_batch, int chunk = 0) { order_.then(here(micro_batch, chunk).of(pass::forward)); }
   constexpr void backward(int micro_batch, int chunk = 0) { order_.then(here(micro_batch, chunk).of(pass::backward)); }
+  constexpr void forward_of_pass(int micro_batch, int pass_of_model) {
+    order_.then(here(micro_batch, 0).of(pass::forward).at("pass", pass_of_model));
+  }
   // The two halves of the backward pass, after `split_backward`.
   constexpr void inputs(int micro_batch, int chunk = 0) { half(micro_batch, chunk, 0); }
   constexpr void weights(int micro_batch, int chunk = 0) { half(micro_batch, chunk, 1); }
@@ -188,15 +192,40 @@ template <> struct zero_bubble<v_shaped> {
   }
 };
 
+// For a model that runs R times before it is differentiated, all but the last time without gradient (pt::detach), as
+// AlphaFold2 recycles (Jumper et al. 2021): three forwards, one backward (Lin et al. 2024). Every pass goes through the same
+// stages. A stage runs the last pass of micro-batch k, the one before of k + p, and so on to the first pass of
+// k + (R - 1) p, and then one backward: as 1F1B, with R forwards in place of one. With TF and TB of a stage the bubble is
+// 1F1B's, (p - 1)(TF + TB), and stage s holds at most p - s micro-batches for the backward pass.
+struct three_f_one_b {
+  static constexpr std::string_view name = "3f1b";
+  static constexpr bool by_passes = true;
+  static constexpr void order(plan_base& plan, int stages, int micro_batches) {
+    int last = 0;
+    for (int p : policy::detail::passes(plan.graph())) last = p > last ? p : last;
+    const int apart = stages < micro_batches ? stages : micro_batches;
+    for (int s = 0; s < stages; ++s) {
+      turns stage(plan, s, micro_batches);
+      for (int k = 0; k < micro_batches + last * apart + stages - 1 - s; ++k) {
+        for (int p = last; p >= 0; --p)
+          if (const int i = k - p * apart; i >= 0 && i < micro_batches) stage.forward_of_pass(i, p);
+        if (const int i = k - last * apart - (stages - 1 - s); i >= 0) stage.backward(i);
+      }
+    }
+  }
+};
+
 // What a pipeline takes from a schedule: a type with `static constexpr void order(plan_base&, int stages, int micro_batches)`,
-// and, where they are not 1, round_about and false, `chunks`, `part_on` and `splits`; or a function; or interleaved_of.
+// and, where they are not 1, round_about and false, `chunks`, `part_on`, `splits` and `by_passes`; or a function; or
+// interleaved_of.
 struct recipe {
   using plain = void (*)(plan_base&, int stages, int micro_batches);
   plain order_alike = nullptr;
   void (*order_chunks)(plan_base&, int stages, int micro_batches, int chunks) = nullptr;
   int chunks = 1;
   int (*part_on)(int part, int stages) = &round_about;
-  bool splits = false;  // the backward pass, which has an order for one micro-batch too
+  bool splits = false;     // the backward pass, which has an order for one micro-batch too
+  bool by_passes = false;  // stages are those of one pass of a model of several
   constexpr recipe(plain order) : order_alike(order) {}
   constexpr recipe(interleaved_of s) : order_chunks(&interleaved_of::order), chunks(s.chunks) {}
   template <class Schedule>
@@ -205,6 +234,7 @@ struct recipe {
     if constexpr (requires { Schedule::chunks; }) chunks = Schedule::chunks;
     if constexpr (requires { Schedule::part_on; }) part_on = Schedule::part_on;
     if constexpr (requires { Schedule::splits; }) splits = Schedule::splits;
+    if constexpr (requires { Schedule::by_passes; }) by_passes = Schedule::by_passes;
   }
   constexpr void operator()(plan_base& plan, int stages, int micro_batches) const {
     if (order_chunks != nullptr) order_chunks(plan, stages, micro_batches, chunks);
