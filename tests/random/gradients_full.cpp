@@ -32,7 +32,7 @@ TEST_CASE("gradients of 120 random graphs are the slopes of their losses") {
   int compared = 0;
   for (unsigned seed = 1; seed <= 120; ++seed) {
     std::mt19937 random(seed);
-    random_case c = make_random_case(random);
+    random_case c = make_random_case(random, true);
     smooth(c);
     const named_values inputs = c.inputs(random);
     partita::testing::reference<training_type> r(training_type{.model = {c.model}}, seed, c.extents);

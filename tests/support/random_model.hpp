@@ -21,18 +21,23 @@ struct rest : axis<"rest"> {};
 struct vocabulary : axis<"vocabulary"> {};
 struct hidden : axis<"hidden"> {};
 struct head : axis<"head"> {};
+struct share : axis<"share"> {};      // heads that share keys
 struct width : axis<"width"> {};
 struct joined : axis<"joined"> {};    // head x width
 struct inner : axis<"inner"> {};
 struct feature : axis<"feature"> {};
 struct label : axis<"label"> {};
+struct expert : axis<"expert"> {};
+struct slot : axis<"slot"> {};
 }  // namespace random_axes
 
 struct random_block {
   int norm = 0;       // 0: none, 1: layer norm, 2: layer norm without bias, 3: root mean square
-  int attention = 0;  // 0: none, 1: causal, 2: all positions, 3: products and a softmax
+  int attention = 0;  // 0: none, 1: causal, 2: all positions, 3: products and a softmax, 4: causal, heads share keys
   bool joined_heads = false;  // heads by splitting and merging an axis
-  int unit = 0;       // 0: none, 1: gelu, 2: relu, 3: silu, gated, 4: a weight that blocks share
+  bool rotary = false;
+  int unit = 0;       // 0: none, 1: gelu, 2: relu, 3: silu, gated, 4: a weight that blocks share, 5: experts
+  int choices = 1;    // of experts, by a token
   bool bias = false, residual = true, skip = false;  // skip: adds what the model began with
   double dropout = 0;
   int extra = 0;      // 0: none, 1: transposed, 2: sliced and joined, 3: scaled, 4: squared, 5: softmax over the hidden axis,
@@ -67,6 +72,8 @@ struct random_model {
     if (positions) x = ops::bias(x, param<t, position, hidden>(g, "positions.weight", wide));
     const auto began = x;
     auto shared = param<t, hidden, inner>(g, "shared.weight", wide);
+    auto balance = mean(x);  // of experts; not used where there are none
+    bool has_experts = false;
     auto norm = [&](auto y, int kind) {
       if (kind == 1)
         return layer_norm(y, param<t, hidden>(g, "norm.scale", ones), param<t, hidden>(g, "norm.bias", wide));
@@ -77,8 +84,12 @@ struct random_model {
     for (int l = 0; l < blocks; ++l) {
       auto s = pt_scope(g, l);
       random_block const& b = block[l];
-      if (b.attention > 0) x = attend(g, b, x, norm);
-      if (b.unit > 0) {
+      if (b.attention == 4) x = attend_by_groups(g, b, x, norm);
+      else if (b.attention > 0) x = attend(g, b, x, norm);
+      if (b.unit == 5) {
+        balance = has_experts ? balance + mix(g, b, x, norm) : mix(g, b, x, norm);
+        has_experts = true;
+      } else if (b.unit > 0) {
         auto s2 = partita::scope(g, "unit");
         auto h = norm(x, b.norm);
         auto u = b.unit == 4 ? ops::linear(h, shared) : ops::linear(h, param<t, hidden, inner>(g, "first.weight", wide));
@@ -115,6 +126,7 @@ struct random_model {
     auto first = first_loss == 0 ? ops::cross_entropy(logits, targets, smoothing)
                                  : first_loss == 1 ? of_samples() : mean_of_squares();
     auto second = second_loss == 1 && first_loss != 1 ? of_samples() : mean_of_squares();
+    if (has_experts) second = second + balance;
     return outputs(loss("loss", first, first_weight), loss("second", second, second_weight), output("logits", logits),
                    output("table", table));
   }
@@ -141,6 +153,10 @@ struct random_model {
       auto scores = einsum<"b s n d, b t n d -> b n s t">(ops::scale(q, 0.5), rename<position, key>(k));
       return einsum<"b n s t, b t n d -> b s n d">(softmax<key>(scores), rename<position, key>(v));
     };
+    if (b.rotary) {
+      q = rotary<position>(q, 10);
+      k = rotary<position>(k, 10);
+    }
     auto y = b.attention == 1 ? causal_attention(q, k, v) : b.attention == 2 ? ops::attention(q, k, v) : by_hand();
     auto o = b.joined_heads
                  ? ops::linear(merge<head, width, joined>(y),
@@ -149,6 +165,35 @@ struct random_model {
                  : ops::linear(y, param<t, head, width, hidden>(g, "o.weight", wide));
     if (b.bias) o = ops::bias(o, param<t, hidden>(g, "o.bias", wide));
     return b.residual ? x + o : o;
+  }
+  static constexpr auto attend_by_groups(auto& g, random_block const& b, auto x, auto const& norm) {
+    using namespace random_axes;
+    constexpr dtype t = f32;
+    constexpr normal wide{0.4};
+    auto s = partita::scope(g, "attention");
+    auto h = norm(x, b.norm);
+    auto q = ops::linear(h, param<t, hidden, head, share, width>(g, "q.weight", wide));
+    auto k = ops::linear(h, param<t, hidden, head, width>(g, "k.weight", wide));
+    auto v = ops::linear(h, param<t, hidden, head, width>(g, "v.weight", wide));
+    auto y = b.rotary ? causal_attention(rotary<position>(q, 10), rotary<position>(k, 10), v) : causal_attention(q, k, v);
+    auto o = ops::linear(y, param<t, head, share, width, hidden>(g, "o.weight", wide));
+    return b.residual ? x + o : o;
+  }
+  // Experts; x becomes what they make, returned is the loss of their balance.
+  static constexpr auto mix(auto& g, random_block const& b, auto& x, auto const& norm) {
+    using namespace random_axes;
+    constexpr dtype t = f32;
+    constexpr normal wide{0.4};
+    auto s = partita::scope(g, "unit");
+    auto n = norm(x, b.norm);
+    auto probabilities = softmax<expert>(ops::linear(n, param<t, hidden, expert>(g, "router.weight", normal{2})));
+    auto gates = top_k<expert>(probabilities, static_cast<std::size_t>(b.choices));
+    auto slots = assign_slots<slot>(gates);
+    auto h = gelu(einsum<"... e c h, e h f -> ... e c f">(dispatch(n, slots), param<t, expert, hidden, inner>(g, "up.weight", wide)));
+    auto z = einsum<"... e c f, e f h -> ... e c h">(h, param<t, expert, inner, hidden>(g, "down.weight", wide));
+    auto y = combine(z, gates, slots);
+    x = b.residual ? x + y : y;
+    return mean(load_balance(probabilities, gates));
   }
 };
 
@@ -188,7 +233,8 @@ struct random_case {
   }
 };
 
-inline random_case make_random_case(std::mt19937& random) {
+// `experts`: mixtures of experts, too, whose choices may turn on rounding.
+inline random_case make_random_case(std::mt19937& random, bool experts) {
   using namespace random_axes;
   auto below = [&](int n) { return std::uniform_int_distribution<int>(0, n - 1)(random); };
   auto chance = [&](int percent) { return below(100) < percent; };
@@ -208,9 +254,11 @@ inline random_case make_random_case(std::mt19937& random) {
   for (int l = 0; l < m.blocks; ++l) {
     random_block& b = m.block[l];
     b.norm = below(4);
-    b.attention = chance(50) ? 1 + below(3) : 0;
+    b.attention = chance(55) ? 1 + below(4) : 0;
     b.joined_heads = chance(40);
-    b.unit = chance(80) ? 1 + below(4) : 0;
+    b.rotary = chance(30);
+    b.unit = chance(80) ? 1 + below(experts ? 5 : 4) : 0;
+    b.choices = 1 + below(3);
     b.bias = chance(50);
     b.residual = chance(70);
     b.skip = chance(20);
@@ -234,11 +282,16 @@ inline random_case make_random_case(std::mt19937& random) {
   add(&axis_of<vocabulary>::info, 1 + some(12));
   add(&axis_of<hidden>::info, hiddens);
   add(&axis_of<head>::info, heads);
+  if (widths % 2 != 0)  // rotary positions turn pairs
+    for (random_block& b : m.block) b.rotary = false;
   add(&axis_of<width>::info, widths);
   add(&axis_of<joined>::info, heads * widths);
   add(&axis_of<inner>::info, some(13));
   add(&axis_of<feature>::info, some(7));
   add(&axis_of<random_axes::label>::info, 1 + some(6));
+  add(&axis_of<share>::info, some(3));
+  add(&axis_of<expert>::info, some(5));
+  add(&axis_of<slot>::info, some(4));
   if (chance(25)) {
     const char* names[]{"block.0.*", "table.weight", "*norm*", "*.bias", "shared.weight in.weight", "block.1.* table.weight"};
     c.frozen = glob(std::string_view(names[below(6)]));
