@@ -9,6 +9,7 @@
 #include <partita/policy/context_parallel.hpp>
 #include <partita/policy/coshard.hpp>
 #include <partita/policy/data_parallel.hpp>
+#include <partita/policy/expert_parallel.hpp>
 #include <partita/policy/pipeline.hpp>
 #include <partita/policy/recompute.hpp>
 #include <partita/policy/sequence_parallel.hpp>
@@ -121,6 +122,12 @@ class random_plan {
         say(name + " " + std::to_string(stages) + " x " + std::to_string(n));
       }
     }
+    if (has_op_with("expert") && chance(60)) {
+      const int n = 1 + below(std::max(1, std::min({most_ / devices, room, extent("expert")})));
+      policy::expert_parallel_of{n, axis("expert")}(plan_);
+      devices *= n;
+      say("experts " + std::to_string(n));
+    }
     if (tensor > 1 && tensor <= extent("position") && chance(40)) {
       policy::sequence_parallel_of{tensor}(plan_);
       say("sequence");
@@ -182,6 +189,12 @@ class random_plan {
   int extent(std::string_view name) const {  // 0: the model has no such axis
     axis_info const* known = axis(name);
     return known == nullptr ? 0 : static_cast<int>(g_.extent(known));
+  }
+  bool has_op_with(std::string_view name) const {
+    axis_info const* known = axis(name);
+    for (int op = 0; op < g_.ops.size && known != nullptr; ++op)
+      if (op_ref{&g_, op}.has(known)) return true;
+    return false;
   }
   std::vector<int> matching(std::string_view pattern) const {
     std::vector<int> all;
