@@ -32,7 +32,6 @@ struct runner {
   program const* what = nullptr;
   std::vector<price> prices;         // by instruction
   std::vector<instruction_time> times;
-  std::vector<double> moved;         // by instruction: begin of the transfer itself
   std::vector<int> lanes[2];         // instructions in order
   std::size_t next[2]{};
   bool waits[2]{};                   // for the others of a meeting
@@ -93,6 +92,7 @@ class event_loop {
           t.begin = start;
           any = true;
           if (p.meeting < 0) {
+            t.at_work = start;
             t.end = start + p.seconds;
             ++r.next[lane];
             continue;
@@ -115,7 +115,7 @@ class event_loop {
     for (auto const& [c, at] : m.members) {
       runner& r = runners_[static_cast<std::size_t>(c)];
       const std::size_t k = static_cast<std::size_t>(at);
-      r.moved[k] = start;
+      r.times[k].at_work = start;
       r.times[k].end = start + r.prices[k].seconds;
       const int lane = r.lanes[1].empty() || r.what->instructions[k].where == partita::lane::compute ? 0 : 1;
       ++r.next[lane];
@@ -141,7 +141,7 @@ inline step_parts parts_of(runner const& r, double step) {
       const std::size_t k = static_cast<std::size_t>(at);
       instruction const& i = r.what->instructions[k];
       const bool moves = i.where == partita::lane::communication;
-      const double begin = r.prices[k].meeting >= 0 ? r.moved[k] : r.times[k].begin, end = r.times[k].end;
+      const double begin = r.times[k].at_work, end = r.times[k].end;
       if (end > begin) (moves ? moving : busy).push_back({begin, end});
     }
   for (span const& x : busy) s.compute += x.end - x.begin;

@@ -40,7 +40,6 @@ class pricing {
       r.what = &p;
       r.prices.resize(p.instructions.size());
       r.times.resize(p.instructions.size());
-      r.moved.resize(p.instructions.size());
       known_.assign(static_cast<std::size_t>(s_.graph().ops.size), {});
       begin_class(static_cast<int>(c));
       for (std::size_t at = 0; at < p.instructions.size(); ++at) {

@@ -13,6 +13,7 @@ namespace partita {
 
 struct instruction_time {
   double begin = 0, end = 0;  // seconds since the step began
+  double at_work = 0;         // from here on it does something: communication first waits for all who take part
 };
 
 // Where one device's step goes: `compute` + `exposed` + `bubble` is the step.

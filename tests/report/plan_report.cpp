@@ -1,0 +1,101 @@
+// The page about a plan, and the table on it.
+#include <doctest/doctest.h>
+
+#include <partita/cost/presets.hpp>
+#include <partita/planning.hpp>
+#include <partita/report/plan_report.hpp>
+#include <partita/simulate/simulate.hpp>
+
+namespace {
+namespace pt = partita;
+struct batch : pt::axis<"batch", 64> {};
+struct width : pt::axis<"width", 256> {};
+struct inner : pt::axis<"inner", 512> {};
+
+struct tower {
+  int layers = 5;
+  constexpr auto operator()(auto& g) const {
+    auto x = pt::relu(pt::linear(pt::input<pt::f32, batch, width>(g, "x"), pt::param<pt::f32, width, width>(g, "first<.weight")));
+    for (int l = 0; l < layers; ++l) {
+      auto block = pt::scope(g, "block", l);
+      x = x + pt::linear(pt::relu(pt::linear(x, pt::param<pt::f32, width, inner>(g, "up.weight"))),
+                         pt::param<pt::f32, inner, width>(g, "down.weight"));
+    }
+    return pt::mean(x);
+  }
+};
+using model = pt::training<tower, pt::adamw>;
+using pt::policy::compose;
+using policy = compose<pt::policy::data_parallel<2>, pt::policy::tensor_parallel<2>,
+                       pt::policy::pipeline<2, pt::schedule::one_f_one_b, 4>, pt::policy::recompute<>, pt::policy::zero<1, 2>>;
+
+std::size_t count(std::string const& text, std::string const& word) {
+  std::size_t n = 0;
+  for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) ++n;
+  return n;
+}
+}  // namespace
+
+TEST_CASE("layers that are planned alike are one entry of the table") {
+  const auto p = pt::plan<model>::by(policy{});
+  pt::completed c;
+  REQUIRE(!pt::verify_plan(p.traced(), p, c));
+  const std::vector<pt::planned_layers> table = pt::plan_table(p.traced(), p, c);
+  int layers = 0, ops = 0;
+  for (pt::planned_layers const& l : table) {
+    layers += l.alone ? 0 : l.count;
+    ops += l.count * static_cast<int>(l.ops.size());
+  }
+  int wanted = 0;
+  for (int op = 0; op < p.traced().ops.size; ++op) {
+    pt::op_info const& f = *p.traced().ops[op].info;
+    wanted += p.traced().ops[op].when == pt::pass::forward && f.source == pt::source_kind::none && !f.is_view && !f.is_output;
+  }
+  CHECK(ops == wanted);
+  CHECK(layers >= 5);  // a layer that two stages share is listed for each
+  REQUIRE(table.size() >= 3);
+  CHECK(table[0].alone);
+  CHECK(table[1].first == "block.0");
+  CHECK(table[1].count > 1);
+  bool found = false;
+  for (pt::planned_op const& o : table[1].ops)
+    if (o.name == "up" && o.kind == "linear") {
+      found = true;
+      CHECK(o.again);
+      CHECK(o.cuts == "batch 2 over data, inner 2 over tensor, batch 4 in time (micro)");
+      CHECK(o.weight == "inner 2 over tensor");
+      CHECK(o.state.find("over data") != std::string::npos);
+    }
+  CHECK(found);
+  CHECK(table[0].devices != table.back().devices);
+}
+
+TEST_CASE("the page about a plan") {
+  const auto p = pt::plan<model>::by(policy{});
+  const pt::simulation s = pt::simulate<model>(p, pt::preset::dgx_a100());
+  const std::string page = pt::plan_report({.title = "a <plan>",
+                                            .simulated = &s,
+                                            .facts = {{"model", "five layers"}},
+                                            .why = "memory",
+                                            .considered = {{"data 8", 2 * s.seconds, std::size_t{1} << 30, false, "does not fit"}},
+                                            .lower_bound = s.seconds / 2});
+  CHECK(page.find("a &lt;plan&gt;") != std::string::npos);
+  CHECK(page.find("first&lt;") != std::string::npos);
+  CHECK(page.find("http") == std::string::npos);  // nothing is fetched
+  CHECK(page.find("2.00 times") != std::string::npos);
+  CHECK(count(page, "class=\"event\"") > 20);
+  CHECK(count(page, ": peak ") == s.classes.size());
+  CHECK(count(page, "<svg") == count(page, "</svg>"));
+  CHECK(count(page, "<table>") == count(page, "</table>"));
+  CHECK(count(page, "<details") == count(page, "</details>"));
+
+  const pt::timeline t = pt::simulated_timeline(s);
+  for (pt::timeline_event const& e : t.events) {
+    CHECK(e.begin <= e.end);
+    CHECK(e.end <= s.seconds * (1 + 1e-9));
+  }
+  pt::simulation without = s;
+  without.lowered = nullptr;
+  CHECK_THROWS_WITH_AS(pt::plan_report({.simulated = &without}),
+                       "plan_report: a simulation made by pt::simulate is needed, which knows the plan's names", pt::error);
+}
