@@ -48,3 +48,22 @@ TEST_CASE("the same with the experts in space") {
 TEST_CASE("the same under random plans") {
   tried<models::mixture>({}).check_random(1, 8);
 }
+
+TEST_CASE("groups of tokens that are stretches of a sequence may be in parts with it") {
+  using namespace partita::policy;
+  auto along = [](int n) {
+    return [n](partita::plan_base& plan) {
+      partita::axis_info const* stretch = &partita::axis_of<models::stretch>::info;
+      context_parallel_of{n, &partita::axis_of<models::position>::info, &partita::axis_of<models::head>::info}(plan);
+      for (auto op : plan.ops())
+        if (detail::only_letter(*op.entry().info, stretch) >= 0)
+          plan.op_trans(op, partita::cut_axis{stretch, n, partita::mode_name("context")});
+    };
+  };
+  const models::sizes sizes{.samples = 3, .positions = 8, .heads = 3, .slots = 2};
+  tried<models::mixture_of<true>>(sizes).check(
+      {composed("one device", single_device{}), composed("data 3", data_parallel_of{3}),
+       composed("stretches 2", along(2)), composed("stretches 3", along(3)),
+       composed("data 2, stretches 2, zero 1", data_parallel_of{2}, along(2), zero_of{1, 2}),
+       composed("experts 2, stretches 2", expert_parallel_of{2, &partita::axis_of<models::expert>::info}, along(2))});
+}

@@ -16,6 +16,8 @@ struct head : axis<"head"> {};
 struct share : axis<"share"> {};  // heads of queries for one head of keys
 struct width : axis<"width"> {};
 struct inner : axis<"inner"> {};
+struct stretch : axis<"stretch"> {};  // of a sequence: position = stretch x token
+struct token : axis<"token"> {};
 struct expert : axis<"expert"> {};
 struct slot : axis<"slot"> {};
 struct feature : axis<"feature"> {};
@@ -38,6 +40,8 @@ struct sizes {
             bind<models::share>(share),
             bind<models::width>(width),
             bind<models::inner>(inner),
+            bind<models::stretch>(positions / 2),
+            bind<models::token>(2),
             bind<models::expert>(experts),
             bind<models::slot>(slots),
             bind<models::feature>(features),

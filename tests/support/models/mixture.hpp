@@ -1,10 +1,12 @@
-// A mixture of experts (GShard, Lepikhin et al. 2020; Mixtral, Jiang et al. 2024) in every block: each sample is a group
-// of tokens, each token chooses two experts, and an expert has so many slots for a group; what is over is dropped.
+// A mixture of experts (GShard, Lepikhin et al. 2020; Mixtral, Jiang et al. 2024) in every block: each sample, or each
+// stretch of one, is a group of tokens, each token chooses two experts, and an expert has so many slots for a group; what
+// is over is dropped.
 #pragma once
 #include <limits>
 
 #include <partita/ops/einsum.hpp>
 #include <partita/ops/experts.hpp>
+#include <partita/ops/reshape.hpp>
 #include <partita/ops/routing.hpp>
 #include <partita/ops/softmax.hpp>
 #include <partita/ops/sum.hpp>
@@ -14,7 +16,7 @@
 
 namespace partita::testing::models {
 
-struct mixture {
+template <bool Stretches> struct mixture_of {
   int layers = 2;
   bool normalised = true;  // the gates of a token sum to 1; else they are its probabilities
   std::size_t choices = 2;
@@ -33,10 +35,21 @@ struct mixture {
  private:
   // A block: x becomes what it makes; returned is the loss of its balance.
   constexpr auto experts(auto& g, int l, auto& x) const {
-    constexpr normal deviation{0.5};
     auto s = partita::scope(g, "block", l);
     x = grouped_attention(g, x);
     auto n = rms_norm(x, param<f32, hidden>(g, "norm2.weight", ones));
+    if constexpr (Stretches) {
+      auto [y, balance] = route(g, split_axis<position, stretch, token>(n));
+      x = x + merge<stretch, token, position>(y);
+      return balance;
+    } else {
+      auto [y, balance] = route(g, n);
+      x = x + y;
+      return balance;
+    }
+  }
+  constexpr auto route(auto& g, auto n) const {
+    constexpr normal deviation{0.5};
     auto logits = ops::linear(n, param<f32, hidden, expert>(g, "router.weight", normal{2}));
     auto probabilities = softmax<expert>(logits);
     auto gates = normalised ? softmax<expert>(ops::top_k<expert>(logits, choices, -std::numeric_limits<double>::infinity()))
@@ -46,9 +59,9 @@ struct mixture {
     auto gate = silu(einsum<"... e c h, e h f -> ... e c f">(y, param<f32, expert, hidden, inner>(g, "gate.weight", deviation)));
     auto up = einsum<"... e c h, e h f -> ... e c f">(y, param<f32, expert, hidden, inner>(g, "up.weight", deviation));
     auto z = einsum<"... e c f, e f h -> ... e c h">(gate * up, param<f32, expert, inner, hidden>(g, "down.weight", deviation));
-    x = x + combine(z, gates, slots);
-    return mean(load_balance(probabilities, gates));
+    return std::pair{combine(z, gates, slots), mean(load_balance(probabilities, gates))};
   }
 };
+using mixture = mixture_of<false>;
 
 }  // namespace partita::testing::models
