@@ -1,6 +1,7 @@
 // Runs the programs of all ranks on one thread, each in the order of its list, without lanes: every buffer has memory of
 // its own, so that neither the memory plan nor the executor can hide a wrong program.
 #pragma once
+#include <cmath>
 #include <cstring>
 #include <map>
 #include <string>
@@ -62,7 +63,8 @@ template <class Graph> class program_interpreter {
     if (!mail_.empty()) throw error("a message was sent and never received");
     done_.clear();
   }
-  std::vector<double> gather(std::vector<outside> program::*list, int tensor) const {
+  // Replicas are the same bits, or within `apart` of each other.
+  std::vector<double> gather(std::vector<outside> program::*list, int tensor, double apart = 0) const {
     std::vector<double> all;
     std::vector<bool> known;
     for (std::size_t r = 0; r < programs_.size(); ++r)
@@ -75,7 +77,7 @@ template <class Graph> class program_interpreter {
           const dtype type = g_.operand_of(tensor).type;
           each_element(o, [&](std::size_t local, std::size_t global) {
             const double v = get(at(r, o.at), type, local);
-            if (known[global] && all[global] != v && !(v != v && all[global] != all[global]))
+            if (known[global] && all[global] != v && !(std::abs(all[global] - v) <= apart) && !(v != v && all[global] != all[global]))
               throw error("replicas of " + std::string(g_.name(g_.tensors[tensor].op).view()) + " differ: " + std::to_string(all[global]) +
                           " and on rank " + std::to_string(r) + " " + std::to_string(v));
             all[global] = v;
@@ -212,6 +214,8 @@ template <class Graph> class program_interpreter {
       if (other.kind != i.kind || other.node != i.node || other.index != i.index) return false;
       collective_call const& call = p.collectives[static_cast<std::size_t>(other.payload)];
       if (call.group != c.group) return false;
+      const bool agree = i.kind == instruction_kind::all_to_all ? call.counts.size() == c.counts.size() : call.counts == c.counts;
+      if (!agree || call.reduce != c.reduce || other.type != i.type) throw error("the members of a group call for different things");
       calls.push_back(&call);
     }
     const std::size_t n = members.size();

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include <partita/program/check.hpp>
 #include <partita/program/lower.hpp>
 #include <partita/train/engine.hpp>
 
@@ -76,6 +77,9 @@ template <class Training, class Exact = Training> class same_training {
           for (std::string const& fault : {memory_fault(*p), late_reader(*p)})
             if (!fault.empty()) throw error("rank " + std::to_string(rank) + ": " + fault);
       }
+      for (auto const* all : {&programs, &forward})
+        if (const program_finding f = check_programs(g_, *all, {.forward_only = all == &forward, .workspace = options.workspace, .graphs = {}, .keys = {}}))
+          throw error("the check says " + std::string(name_of(f.what)) + ": " + f.words);
       compare(plan, programs, forward, inputs, how, r);
     } catch (std::exception const& e) {
       r.fault = e.what();

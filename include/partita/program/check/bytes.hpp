@@ -58,17 +58,20 @@ class bytes_of_rank {
   }
   std::string buffer_words(int b) const {
     buffer const& x = p_.buffers[static_cast<std::size_t>(b)];
-    return words({"buffer ", b, " (", x.where == region::state ? "state" : "arena", " bytes ", x.offset, " to ", x.offset + x.bytes, ")"});
+    return words({"buffer ", b, " (", x.where == region::state ? "state" : "arena", " bytes ", x.offset, " to ",
+                  x.offset + x.bytes, ")"});
   }
 
  private:
   struct use {
     bool begun = false;
-    int lost_to = -1;                       // the buffer that was written over it
-    int at = -1;                            // instruction of the last use
-    int used[2]{}, written[2]{};            // by lane: the number of the last that did, counted from 1
+    int lost_to = -1;             // the buffer that was written over it
+    int at = -1;                  // instruction of the last use
+    int used[2]{}, written[2]{};  // by lane: the number of the last that did, counted from 1
   };
-  struct times { int own, other; };         // its number in its lane; how many of the other lane have ended by then
+  struct times {
+    int own, other;
+  };  // its number in its lane; how many of the other lane have ended by then
   struct range {
     std::size_t end;
     int owner;
@@ -91,7 +94,8 @@ class bytes_of_rank {
     if (!u.begun) {
       check_region(b, instruction);
       if (!writes)
-        fail(program_fault::undefined, p_.rank, instruction, words({"it reads ", buffer_words(b), ", which nothing has written"}));
+        fail(program_fault::undefined, p_.rank, instruction,
+             words({"it reads ", buffer_words(b), ", which nothing has written"}));
       u.begun = true;
       claim(b, instruction);
     }
@@ -105,8 +109,9 @@ class bytes_of_rank {
   void check_lanes(int b, int other, int instruction, int number_there) const {
     if (number_there <= ended_[static_cast<std::size_t>(instruction)].other) return;
     fail(program_fault::race, p_.rank, instruction,
-         words({"it uses ", buffer_words(b), " and does not wait for instruction ", number_there, " of the other lane, which uses ",
-                b == other ? std::string("the same bytes") : buffer_words(other), ": raise `wait` to ", number_there}));
+         words({"it uses ", buffer_words(b), " and does not wait for instruction ", number_there,
+                " of the other lane, which uses ", b == other ? std::string("the same bytes") : buffer_words(other),
+                ": raise `wait` to ", number_there}));
   }
   void claim(int b, int instruction) {
     buffer const& x = p_.buffers[static_cast<std::size_t>(b)];
@@ -129,7 +134,8 @@ class bytes_of_rank {
     if (u.lost_to < 0) u.lost_to = b;
     if (instruction < 0 || p_.buffers[static_cast<std::size_t>(old)].where == region::state) {
       fail(program_fault::shared_bytes, p_.rank, instruction,
-           words({buffer_words(b), " and ", buffer_words(old), " are both needed from the beginning and lie on the same bytes"}));
+           words(
+               {buffer_words(b), " and ", buffer_words(old), " are both needed from the beginning and lie on the same bytes"}));
     }
     if (u.at == instruction)
       fail(program_fault::shared_bytes, p_.rank, instruction,

@@ -1,6 +1,8 @@
 // Ops: each is called for a piece of its letters, reads the parts of its operands that go with that piece, and makes the
 // part of its outputs that goes with it. Chains run the same tile by tile.
 #pragma once
+#include <algorithm>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -8,9 +10,11 @@
 
 namespace partita::detail::checking {
 
+using workspace_of = std::function<std::size_t(int op, std::size_t const* extents)>;  // bytes; may be empty
+
 class op_check {
  public:
-  explicit op_check(rank_check& rank) : r_(rank), m_(rank.model()) {}
+  op_check(rank_check& rank, workspace_of const& workspace) : r_(rank), m_(rank.model()), workspace_(workspace) {}
 
   void run(compute_call const& c) {
     const piece of = piece_of(c);
@@ -20,7 +24,8 @@ class op_check {
     if (f.variadic) sums = read_terms(of, c, reads);
     else {
       if (c.input_count != f.input_count)
-        r_.fail(program_fault::malformed, words({"it is given ", c.input_count, " inputs, the op has ", static_cast<int>(f.input_count)}));
+        r_.fail(program_fault::malformed,
+                words({"it is given ", c.input_count, " inputs, the op has ", static_cast<int>(f.input_count)}));
       for (int k = 0; k < f.input_count; ++k) {
         const int tensor = m_.graph.input(*of.entry, k);
         part_of_tensor const part = m_.operand_part(c.op, f.inputs[k], of.letters);
@@ -44,7 +49,10 @@ class op_check {
       writes.push_back(here);
       write(tensor, part, at, sum_of(of, o, sums), c.accumulate);
     }
-    if (c.scratch.buffer >= 0) use_scratch(c.scratch, 1);
+    const std::size_t scratch = workspace_ ? workspace_(c.op, c.extents) : 0;
+    if (scratch > 0 && c.scratch.buffer < 0)
+      r_.fail(program_fault::out_of_bounds, words({"its kernel wants ", scratch, " bytes of scratch and is given none"}));
+    if (c.scratch.buffer >= 0) use_scratch(c.scratch, std::max<std::size_t>(1, scratch));
   }
 
   void run(chain_call const& chain) {
@@ -54,8 +62,7 @@ class op_check {
     std::int64_t rows = static_cast<std::int64_t>(chain.inner);
     for (int d = 0; d + 1 < chain.depth; ++d) rows *= static_cast<std::int64_t>(chain.outer[d]);
     if (rows < 1) r_.fail(program_fault::malformed, "a chain without rows");
-    for (int l = 0; l < chain.link_count; ++l)
-      run_link(chain, r_.item(r_.what().links, chain.first_link + l, "links"), rows);
+    for (int l = 0; l < chain.link_count; ++l) run_link(chain, r_.item(r_.what().links, chain.first_link + l, "links"), rows);
     if (chain.scratch_bytes > 0) use_scratch(chain.scratch, chain.scratch_bytes);
   }
 
@@ -69,9 +76,7 @@ class op_check {
     int buffer;
     std::int64_t begin, bytes;
     int tensor;
-    bool overlaps(places const& o) const {
-      return buffer == o.buffer && begin < o.begin + o.bytes && o.begin < begin + bytes;
-    }
+    bool overlaps(places const& o) const { return buffer == o.buffer && begin < o.begin + o.bytes && o.begin < begin + bytes; }
     bool same(places const& o) const { return buffer == o.buffer && begin == o.begin && bytes == o.bytes; }
   };
 
@@ -84,26 +89,34 @@ class op_check {
     op_info const& f = *p.entry->info;
     if (f.source != source_kind::none) r_.fail(program_fault::malformed, words({"it runs ", f.kind, ", which has no kernel"}));
     if (c.output_count != f.output_count)
-      r_.fail(program_fault::malformed, words({"it is given ", c.output_count, " outputs, the op has ", static_cast<int>(f.output_count)}));
+      r_.fail(program_fault::malformed,
+              words({"it is given ", c.output_count, " outputs, the op has ", static_cast<int>(f.output_count)}));
     for (int d = 0; d < f.dim_count; ++d) {
-      const std::int64_t all = m_.whole_of(c.op, d), begin = static_cast<std::int64_t>(c.offsets[d]), size = static_cast<std::int64_t>(c.extents[d]);
+      const std::int64_t all = m_.whole_of(c.op, d), begin = static_cast<std::int64_t>(c.offsets[d]),
+                         size = static_cast<std::int64_t>(c.extents[d]);
       p.letters[d] = {begin, begin + size};
-      const bool good = static_cast<std::int64_t>(c.wholes[d]) == all && size > 0 && begin >= 0 && begin + size <= all && (!f.dims[d].whole || size == all);
+      const bool good = static_cast<std::int64_t>(c.wholes[d]) == all && size > 0 && begin >= 0 && begin + size <= all &&
+                        (!f.dims[d].whole || size == all);
       if (!good)
-        r_.fail(program_fault::wrong_piece, words({"letter ", f.dims[d].letter, ": ", c.offsets[d], " to ", c.offsets[d] + c.extents[d], " of ", c.wholes[d],
-                                                   " is no piece of axis ", f.dims[d].axis->name, ", which has ", static_cast<long long>(all),
-                                                   f.dims[d].whole ? " and is never cut" : ""}));
+        r_.fail(program_fault::wrong_piece,
+                words({"letter ", f.dims[d].letter, ": ", c.offsets[d], " to ", c.offsets[d] + c.extents[d], " of ",
+                       c.wholes[d], " is no piece of axis ", f.dims[d].axis->name, ", which has ", static_cast<long long>(all),
+                       f.dims[d].whole ? " and is never cut" : ""}));
     }
     return p;
   }
-  std::int64_t bytes_of_part(int tensor, part_of_tensor const& part) const { return part.elements() * bytes_of(m_.tensor(tensor).type); }
+  std::int64_t bytes_of_part(int tensor, part_of_tensor const& part) const {
+    return part.elements() * bytes_of(m_.tensor(tensor).type);
+  }
 
   int read(int tensor, part_of_tensor const& part, reference const& at, int number) {
     tensor_view const& t = m_.tensor(tensor);
     r_.check_place(at, bytes_of_part(tensor, part));
     r_.read_bytes(at.buffer);
-    return understood(tensor, part, look(r_.contents_of(at.buffer), m_.dense(t, part, static_cast<std::int64_t>(at.offset)), t.root, t.type, r_.sums()),
-                      number, at.buffer);
+    return understood(
+        tensor, part,
+        look(r_.contents_of(at.buffer), m_.dense(t, part, static_cast<std::int64_t>(at.offset)), t.root, t.type, r_.sums()),
+        number, at.buffer);
   }
   int understood(int tensor, part_of_tensor const& part, reading const& found, int number, int buffer) const {
     if (found.what == seen::good) return found.sum;
@@ -127,14 +140,16 @@ class op_check {
         tensor_view const& t = m_.tensor(m_.graph.input(e, i));
         const lattice wanted = m_.dense(t, part, static_cast<std::int64_t>(at.offset));
         bool near = false;
-        for (patch const& p : r_.contents_of(at.buffer)) near = near || (p.tensor == t.root && p.where.place <= wanted.place && p.where.last() >= wanted.place);
+        for (patch const& p : r_.contents_of(at.buffer))
+          near = near || (p.tensor == t.root && p.where.place <= wanted.place && p.where.last() >= wanted.place);
         if (!near) continue;
         const reading found = look(r_.contents_of(at.buffer), wanted, t.root, t.type, r_.sums());
         if (found.what != seen::good) continue;
         sums[static_cast<std::size_t>(i)] = found.sum;
         known = true;
       }
-      if (!known) r_.fail(program_fault::wrong_contents, words({"input ", k, " is none of the sum's terms, or one that it has already"}));
+      if (!known)
+        r_.fail(program_fault::wrong_contents, words({"input ", k, " is none of the sum's terms, or one that it has already"}));
       reads.push_back({at.buffer, static_cast<std::int64_t>(at.offset), bytes_of_part(first, part), -1});
     }
     return sums;
@@ -144,7 +159,8 @@ class op_check {
     if (!c.accumulate) return;
     if (!f.accumulates) r_.fail(program_fault::malformed, words({"it is to add to its output, which ", f.kind, " cannot"}));
     for (int o = 0; o < f.output_count; ++o)
-      if (f.outputs[o].reduce != reduction::sum) r_.fail(program_fault::wrong_reduction, words({"it adds to an output that is no sum"}));
+      if (f.outputs[o].reduce != reduction::sum)
+        r_.fail(program_fault::wrong_reduction, words({"it adds to an output that is no sum"}));
   }
   // From which pieces output o is reduced once the op has run.
   int sum_of(piece const& of, int o, std::vector<int> const& of_inputs) {
@@ -164,8 +180,9 @@ class op_check {
     for (std::size_t k = 0; k < of_inputs.size(); ++k) {
       if (of_inputs[k] == whole) continue;
       if (!f.variadic && !f.passes_partial)
-        r_.fail(program_fault::incomplete, words({"input ", k, " is ", m_.name_of_tensor(m_.graph.input(*of.entry, static_cast<int>(k))), " reduced from ",
-                                                  r_.sums().words(of_inputs[k]), " only, and ", f.kind, " needs it whole"}));
+        r_.fail(program_fault::incomplete,
+                words({"input ", k, " is ", m_.name_of_tensor(m_.graph.input(*of.entry, static_cast<int>(k))), " reduced from ",
+                       r_.sums().words(of_inputs[k]), " only, and ", f.kind, " needs it whole"}));
       if (of_inputs[k] > whole && r_.sums().how(of_inputs[k]) != reduction::sum)
         r_.fail(program_fault::incomplete, words({"input ", k, " is a partial maximum, which ", f.kind, " needs whole"}));
       partial = true;
@@ -229,7 +246,8 @@ class op_check {
     for (int k = 0; k < f.input_count; ++k) sums.push_back(read_in_chain(chain, link, of, c, k, rows));
     for (int o = 0; o < f.output_count; ++o) write_in_chain(chain, link, of, c, o, rows, sum_of(of, o, sums));
   }
-  int read_in_chain(chain_call const& chain, chain_link const& link, piece const& of, compute_call const& c, int k, std::int64_t rows) {
+  int read_in_chain(chain_call const& chain, chain_link const& link, piece const& of, compute_call const& c, int k,
+                    std::int64_t rows) {
     op_info const& f = *of.entry->info;
     const int tensor = m_.graph.input(*of.entry, k);
     tensor_view const& t = m_.tensor(tensor);
@@ -241,7 +259,8 @@ class op_check {
       for (tile_value const& v : tiles_.scratch)
         if (v.begin == link.slots[k] && v.end == link.slots[k] + static_cast<std::size_t>(bytes / rows) * chain.tile_rows)
           return understood(tensor, part, look({v.what}, wanted, t.root, t.type, r_.sums()), k, -1);
-      r_.fail(program_fault::undefined, words({"input ", k, " is to be in the tile's scratch at ", link.slots[k], ", where nothing of its size was left"}));
+      r_.fail(program_fault::undefined, words({"input ", k, " is to be in the tile's scratch at ", link.slots[k],
+                                               ", where nothing of its size was left"}));
     }
     reference const& at = r_.item(r_.what().references, c.first_input + k, "references");
     const places here{at.buffer, static_cast<std::int64_t>(at.offset), bytes, t.root};
@@ -249,13 +268,15 @@ class op_check {
     for (places const& x : tiles_.written)
       if (x.overlaps(here)) {
         if (!x.same(here) || link.operands[k] != tile_operand::rows)
-          r_.fail(program_fault::shared_bytes, words({"input ", k, " is made by the chain and read before all of it is there"}));
+          r_.fail(program_fault::shared_bytes,
+                  words({"input ", k, " is made by the chain and read before all of it is there"}));
         made_here = true;
       }
     if (!made_here) tiles_.read.push_back(here);
     return read(tensor, part, at, k);
   }
-  void write_in_chain(chain_call const& chain, chain_link const& link, piece const& of, compute_call const& c, int o, std::int64_t rows, int sum) {
+  void write_in_chain(chain_call const& chain, chain_link const& link, piece const& of, compute_call const& c, int o,
+                      std::int64_t rows, int sum) {
     op_info const& f = *of.entry->info;
     const int tensor = of.entry->first_output + o, number = f.input_count + o;
     tensor_view const& t = m_.tensor(tensor);
@@ -264,7 +285,8 @@ class op_check {
     check_kind(chain, link, f.outputs[o], number, bytes / rows, true);
     if (link.operands[number] == tile_operand::internal) {
       const std::size_t begin = link.slots[number], end = begin + static_cast<std::size_t>(bytes / rows) * chain.tile_rows;
-      if (end > chain.scratch_bytes) r_.fail(program_fault::out_of_bounds, words({"output ", o, " lies outside the tile's scratch"}));
+      if (end > chain.scratch_bytes)
+        r_.fail(program_fault::out_of_bounds, words({"output ", o, " lies outside the tile's scratch"}));
       std::erase_if(tiles_.scratch, [&](tile_value const& v) { return v.begin < end && begin < v.end; });
       tiles_.scratch.push_back({begin, end, {t.root, sum, t.type, r_.position(), m_.dense(t, part, 0)}});
       return;
@@ -273,20 +295,26 @@ class op_check {
     const places here{at.buffer, static_cast<std::int64_t>(at.offset), bytes, t.root};
     for (auto const* list : {&tiles_.read, &tiles_.written})
       for (places const& x : *list)
-        if (x.overlaps(here)) r_.fail(program_fault::shared_bytes, words({"output ", o, " lies on what the next tile still reads"}));
+        if (x.overlaps(here))
+          r_.fail(program_fault::shared_bytes, words({"output ", o, " lies on what the next tile still reads"}));
     tiles_.written.push_back(here);
     write(tensor, part, at, sum, false);
   }
-  void check_kind(chain_call const& chain, chain_link const& link, operand const& x, int number, std::int64_t row_bytes, bool written) const {
+  void check_kind(chain_call const& chain, chain_link const& link, operand const& x, int number, std::int64_t row_bytes,
+                  bool written) const {
     const tile_operand kind = link.operands[number];
-    const bool good = kind == tile_operand::whole ? !written && !knows_rows(x, link, chain.depth) : has_rows(x, link, chain.depth);
-    if (!good) r_.fail(program_fault::wrong_piece, words({"operand ", number, " cannot be taken by rows of the chain as it is said"}));
+    const bool good =
+        kind == tile_operand::whole ? !written && !knows_rows(x, link, chain.depth) : has_rows(x, link, chain.depth);
+    if (!good)
+      r_.fail(program_fault::wrong_piece, words({"operand ", number, " cannot be taken by rows of the chain as it is said"}));
     if (kind == tile_operand::rows && link.row_bytes[number] != static_cast<std::size_t>(row_bytes))
-      r_.fail(program_fault::wrong_piece, words({"operand ", number, " has rows of ", static_cast<long long>(row_bytes), " bytes, not ", link.row_bytes[number]}));
+      r_.fail(program_fault::wrong_piece, words({"operand ", number, " has rows of ", static_cast<long long>(row_bytes),
+                                                 " bytes, not ", link.row_bytes[number]}));
   }
 
   rank_check& r_;
   model_view const& m_;
+  workspace_of const& workspace_;
   tile_state tiles_;
 };
 

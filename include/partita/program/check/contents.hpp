@@ -172,8 +172,7 @@ inline combined combine(contents const& a, contents const& b, reduction how, pie
     if ((is_neutral(x) && !neutral_of(x)) || (is_neutral(y) && !neutral_of(y))) r = combined::otherwise_reduced;
     else if (!is_neutral(x) && !is_neutral(y)) {
       if (x.tensor != y.tensor || !same_index) r = combined::unlike;
-      else
-        switch (sums.join(x.sum, y.sum, how, p.sum)) {
+      else switch (sums.join(x.sum, y.sum, how, p.sum)) {
           case joined::good: break;
           case joined::twice: r = combined::twice; break;
           case joined::otherwise_reduced: r = combined::otherwise_reduced; break;
@@ -192,7 +191,8 @@ inline combined combine(contents const& a, contents const& b, reduction how, pie
         const bool second = is_neutral(x);
         where.place = s.place;
         where.index = second ? s.other : s.index;
-        for (int l = 0; l < s.depth; ++l) where.push(s.loops[l].count, s.loops[l].place, second ? s.loops[l].other : s.loops[l].index);
+        for (int l = 0; l < s.depth; ++l)
+          where.push(s.loops[l].count, s.loops[l].place, second ? s.loops[l].other : s.loops[l].index);
         one(x, y, where, s.same_index());
       });
     }

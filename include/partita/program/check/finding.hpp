@@ -29,10 +29,10 @@ enum class program_fault : std::uint8_t {
   missing           // no rank stores, or gives out, some part of a tensor
 };
 constexpr std::string_view name_of(program_fault f) {
-  constexpr std::string_view names[]{"none",          "malformed",    "out of bounds",  "ranks disagree", "calls disagree",
-                                     "deadlock",      "race",         "shared bytes",   "wrong piece",    "wrong type",
-                                     "undefined",     "wrong contents", "incomplete",   "counted twice",  "wrong reduction",
-                                     "not renewed",   "missing"};
+  constexpr std::string_view names[]{"none",        "malformed",      "out of bounds", "ranks disagree", "calls disagree",
+                                     "deadlock",    "race",           "shared bytes",  "wrong piece",    "wrong type",
+                                     "undefined",   "wrong contents", "incomplete",    "counted twice",  "wrong reduction",
+                                     "not renewed", "missing"};
   return names[static_cast<int>(f)];
 }
 
@@ -45,7 +45,9 @@ struct program_finding {
 
 namespace detail::checking {
 // Thrown inside the check and caught where it returns.
-struct stop { program_finding found; };
+struct stop {
+  program_finding found;
+};
 [[noreturn, gnu::noinline, gnu::cold]] inline void fail(program_fault what, int rank, int instruction, std::string words) {
   throw stop{{what, rank, instruction, std::move(words)}};
 }

@@ -119,7 +119,9 @@ template <class F> bool stretch(lattice_view const& x, std::int64_t stride, F vi
 
 // Rows of two lattices of one outermost stride that may share places: row i of the first and row i + offset of the
 // second, for i from `begin` to `end`.
-struct common_rows { std::int64_t offset, begin, end; };
+struct common_rows {
+  std::int64_t offset, begin, end;
+};
 inline int rows_in_common(lattice_view const& a, lattice_view const& b, common_rows* found) {
   const std::int64_t stride = a.stride(), apart = a.place - b.place;
   std::int64_t whole = apart / stride;
@@ -134,7 +136,9 @@ inline int rows_in_common(lattice_view const& a, lattice_view const& b, common_r
 }
 
 // Part of two lattices: the same places; the index of each.
-struct shared_loop { std::int64_t count, place, index, other; };
+struct shared_loop {
+  std::int64_t count, place, index, other;
+};
 struct shared_part {
   std::int64_t place = 0, index = 0, other = 0;
   int depth = 0;

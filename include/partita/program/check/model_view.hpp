@@ -59,7 +59,9 @@ class model_view {
 
   tensor_view const& tensor(int t) const { return tensors_[static_cast<std::size_t>(t)]; }
   int tensor_count() const { return static_cast<int>(tensors_.size()); }
-  std::int64_t whole_of(int op, int letter) const { return wholes_[static_cast<std::size_t>(op)][static_cast<std::size_t>(letter)]; }
+  std::int64_t whole_of(int op, int letter) const {
+    return wholes_[static_cast<std::size_t>(op)][static_cast<std::size_t>(letter)];
+  }
   // The tensor that a stored one is after the step, or -1.
   int renewed(int stored) const { return renewed_[static_cast<std::size_t>(stored)]; }
 
@@ -101,7 +103,10 @@ class model_view {
     op_entry const& e = graph.ops[graph.tensors[t].op];
     std::string text(graph.name(graph.tensors[t].op).view());
     if (e.info->source == source_kind::none) {
-      text += words({" (", e.info->kind, e.when == pass::forward ? ", forward" : e.when == pass::backward ? ", backward" : ", update"});
+      text += words({" (", e.info->kind,
+                     e.when == pass::forward    ? ", forward"
+                     : e.when == pass::backward ? ", backward"
+                                                : ", update"});
       if (e.info->output_count > 1) text += words({", output ", static_cast<int>(graph.tensors[t].output)});
       text += ")";
     }

@@ -13,7 +13,9 @@
 
 namespace partita::detail::checking {
 
-struct span_of { std::int64_t begin = 0, end = 0; };
+struct span_of {
+  std::int64_t begin = 0, end = 0;
+};
 struct box_of_letters {
   int rank = 0;
   span_of at[max_dims];
@@ -156,7 +158,8 @@ class pieces_summed {
     if (a == b) return true;
     if (a <= whole || b <= whole) return false;
     node const &x = nodes_[static_cast<std::size_t>(a)], &y = nodes_[static_cast<std::size_t>(b)];
-    if (x.tensor != y.tensor || x.of_inputs.size() != y.of_inputs.size() || x.boxes.elements() != y.boxes.elements()) return false;
+    if (x.tensor != y.tensor || x.of_inputs.size() != y.of_inputs.size() || x.boxes.elements() != y.boxes.elements())
+      return false;
     for (std::size_t i = 0; i < x.of_inputs.size(); ++i)
       if (!same(x.of_inputs[i], y.of_inputs[i])) return false;
     box_set all = x.boxes;
@@ -170,7 +173,8 @@ class pieces_summed {
     if (set == whole) return "whole";
     if (set == nothing) return "no piece at all";
     node const& n = nodes_[static_cast<std::size_t>(set)];
-    if (n.all > 0) return partita::words({"the pieces of ", n.boxes.elements(), " of the ", n.all, " elements that are to be combined"});
+    if (n.all > 0)
+      return partita::words({"the pieces of ", n.boxes.elements(), " of the ", n.all, " elements that are to be combined"});
     std::string text = "a sum whose terms have ";
     for (std::size_t i = 0; i < n.of_inputs.size() && i < 3; ++i) text += (i > 0 ? ", " : "") + words(n.of_inputs[i]);
     return text;

@@ -53,7 +53,8 @@ class rank_check {
         tensor_view const& t = model_.tensor(o.tensor);
         patch x{t.root, whole, t.type, -1, model_.dense(t, part, static_cast<std::int64_t>(o.at.offset))};
         if (take_run_there(o.at.buffer, x.where.place, x.where.elements() * bytes_of(t.type)))
-          fail(program_fault::shared_bytes, words({model_.name_of_tensor(o.tensor), " and another tensor are stored in the same place"}));
+          fail(program_fault::shared_bytes,
+               words({model_.name_of_tensor(o.tensor), " and another tensor are stored in the same place"}));
         put(contents_of(o.at.buffer), x);
       }
     now_ = 0;
@@ -67,7 +68,8 @@ class rank_check {
       tensor_view const& t = model_.tensor(wanted);
       if (part.elements() == 0) continue;
       bytes_.check_kept(o.at.buffer, now_);
-      const reading r = look(contents_of(o.at.buffer), model_.dense(t, part, static_cast<std::int64_t>(o.at.offset)), t.root, t.type, sums_);
+      const reading r =
+          look(contents_of(o.at.buffer), model_.dense(t, part, static_cast<std::int64_t>(o.at.offset)), t.root, t.type, sums_);
       if (r.what == seen::good && r.sum == whole) continue;
       const program_fault what = r.what == seen::good ? program_fault::incomplete : otherwise;
       fail(what, words({"after the step ", role, " wants ", model_.name_of_tensor(wanted), model_.words_of_part(part), " in ",
@@ -86,7 +88,8 @@ class rank_check {
       part.at[a] = {static_cast<std::int64_t>(o.begin[a]), static_cast<std::int64_t>(o.begin[a] + o.extents[a])};
       good = o.whole[a] == static_cast<std::size_t>(t.extents[a]) && o.begin[a] + o.extents[a] <= o.whole[a];
     }
-    if (!good) fail(program_fault::wrong_piece, words({"the box given for ", model_.name_of_tensor(o.tensor), " is none of its boxes"}));
+    if (!good)
+      fail(program_fault::wrong_piece, words({"the box given for ", model_.name_of_tensor(o.tensor), " is none of its boxes"}));
     check_place(o.at, part.elements() * bytes_of(t.type));
     return part;
   }
@@ -98,8 +101,8 @@ class rank_check {
     if (bytes == 0) return;
     buffer const& b = item(p_.buffers, at.buffer, "buffers");
     if (at.offset > b.bytes || static_cast<std::size_t>(bytes) > b.bytes - at.offset)
-      fail(program_fault::out_of_bounds, words({"it uses ", static_cast<long long>(bytes), " bytes at ", at.offset, " of ",
-                                                bytes_.buffer_words(at.buffer)}));
+      fail(program_fault::out_of_bounds,
+           words({"it uses ", static_cast<long long>(bytes), " bytes at ", at.offset, " of ", bytes_.buffer_words(at.buffer)}));
   }
   void read_bytes(int buffer) { bytes_.read(buffer, now_); }
   void write_bytes(int buffer) { bytes_.write(buffer, now_); }
@@ -123,7 +126,8 @@ class rank_check {
   }
   void check_type(patch const& p, dtype type) const {
     if (p.type == type) return;
-    fail(program_fault::wrong_type, words({"it treats ", model_.name_of_tensor(p.tensor), ", which is ", name_of(p.type), ", as ", name_of(type)}));
+    fail(program_fault::wrong_type,
+         words({"it treats ", model_.name_of_tensor(p.tensor), ", which is ", name_of(p.type), ", as ", name_of(type)}));
   }
   void write_run(reference const& at, std::int64_t bytes, contents const& given, std::int64_t shift = 0) {
     if (bytes == 0) return;
@@ -162,11 +166,14 @@ class rank_check {
     contents result;
     switch (combine(a, b, how, sums_, result)) {
       case combined::good: return result;
-      case combined::unlike: fail(program_fault::wrong_contents, words({"it combines unlike elements", whose, words_of_pair(a, b)}));
+      case combined::unlike:
+        fail(program_fault::wrong_contents, words({"it combines unlike elements", whose, words_of_pair(a, b)}));
       case combined::other_type: fail(program_fault::wrong_type, words({"it combines elements of different types", whose}));
-      case combined::twice: fail(program_fault::counted_twice, words({"a piece is added that was in the sum before", whose, words_of_pair(a, b)}));
+      case combined::twice:
+        fail(program_fault::counted_twice, words({"a piece is added that was in the sum before", whose, words_of_pair(a, b)}));
       case combined::otherwise_reduced:
-        fail(program_fault::wrong_reduction, words({"partial results are combined otherwise than they are to be", whose, words_of_pair(a, b)}));
+        fail(program_fault::wrong_reduction,
+             words({"partial results are combined otherwise than they are to be", whose, words_of_pair(a, b)}));
     }
     return result;
   }
@@ -178,8 +185,10 @@ class rank_check {
     return model_.name_of_tensor(p.tensor) + (p.sum == whole ? "" : words({" reduced from ", sums_.words(p.sum)}));
   }
   std::string words_of_reading(reading const& r) const {
-    const std::string held = r.found == nullptr ? "" : words_of_patch(*r.found) +
-        (r.found->made_by < 0 ? "" : words({", written by instruction ", r.found->made_by}));
+    const std::string held =
+        r.found == nullptr
+            ? ""
+            : words_of_patch(*r.found) + (r.found->made_by < 0 ? "" : words({", written by instruction ", r.found->made_by}));
     switch (r.what) {
       case seen::good: return words({"holds it reduced from ", sums_.words(r.sum), " only"});
       case seen::undefined: return "holds nothing, or not all of it";
@@ -191,7 +200,10 @@ class rank_check {
     return "";
   }
   static program_fault fault_of(seen s) {
-    return s == seen::undefined ? program_fault::undefined : s == seen::other_type ? program_fault::wrong_type : s == seen::mixed ? program_fault::incomplete : program_fault::wrong_contents;
+    return s == seen::undefined    ? program_fault::undefined
+           : s == seen::other_type ? program_fault::wrong_type
+           : s == seen::mixed      ? program_fault::incomplete
+                                   : program_fault::wrong_contents;
   }
 
   // -- instructions within a rank
@@ -218,14 +230,17 @@ class rank_check {
   void copy_box(box_copy const& b, dtype type) {
     const std::int64_t size = bytes_of(type);
     if (b.rank < 0 || b.rank > max_rank) fail(program_fault::malformed, words({"a box of ", b.rank, " axes"}));
-    struct axis { std::int64_t count, from, to; } axes[max_rank];
+    struct axis {
+      std::int64_t count, from, to;
+    } axes[max_rank];
     int count = 0;
     for (int a = 0; a < b.rank; ++a) {
       if (b.extents[a] == 0) return;
       if (b.extents[a] > 1)
-        axes[count++] = {static_cast<std::int64_t>(b.extents[a]), static_cast<std::int64_t>(b.from_strides[a]) * size, static_cast<std::int64_t>(b.to_strides[a]) * size};
+        axes[count++] = {static_cast<std::int64_t>(b.extents[a]), static_cast<std::int64_t>(b.from_strides[a]) * size,
+                         static_cast<std::int64_t>(b.to_strides[a]) * size};
     }
-    auto along = [&](reference const& at, std::int64_t axis::* place, reference const& index_at, std::int64_t axis::* index) {
+    auto along = [&](reference const& at, std::int64_t axis::*place, reference const& index_at, std::int64_t axis::*index) {
       std::sort(axes, axes + count, [&](axis const& x, axis const& y) { return x.*place > y.*place; });
       lattice l;
       l.place = static_cast<std::int64_t>(at.offset);
@@ -240,8 +255,7 @@ class rank_check {
       fail(program_fault::shared_bytes, "it copies a box over itself");
     read_bytes(b.from.buffer);
     contents taken;
-    if (take(contents_of(b.from.buffer), from, size, taken) != 0)
-      fail_to_take(b.from, from, type, "copies");
+    if (take(contents_of(b.from.buffer), from, size, taken) != 0) fail_to_take(b.from, from, type, "copies");
     for (patch const& p : taken) check_type(p, type);
     if (b.combine) {
       read_bytes(b.to.buffer);
@@ -261,24 +275,29 @@ class rank_check {
   [[noreturn]] void fail_to_take(reference const& at, lattice const& places, dtype type, char const* verb) {
     for (patch const& p : contents_of(at.buffer))
       if (p.where.place <= places.last() && p.where.last() >= places.place) check_type(p, type);
-    fail(program_fault::undefined, words({"it ", verb, " a box at ", at.offset, " of ", bytes_.buffer_words(at.buffer), ", not all of which was written"}));
+    fail(program_fault::undefined, words({"it ", verb, " a box at ", at.offset, " of ", bytes_.buffer_words(at.buffer),
+                                          ", not all of which was written"}));
   }
   // Tables that constructors index.
   static program const& check_tables(program const& p) {
     for (std::size_t i = 0; i < p.instructions.size(); ++i) {
       instruction const& x = p.instructions[i];
       if (x.kind > instruction_kind::exchange)
-        checking::fail(program_fault::malformed, p.rank, static_cast<int>(i), words({"rank ", p.rank, ", instruction ", i, ": of no known kind"}));
+        checking::fail(program_fault::malformed, p.rank, static_cast<int>(i),
+                       words({"rank ", p.rank, ", instruction ", i, ": of no known kind"}));
       if (is_communication(x.kind) && x.where != lane::communication)
         checking::fail(program_fault::malformed, p.rank, static_cast<int>(i),
-                       words({"rank ", p.rank, ", instruction ", i, ": ", name_of(x.kind), " stands in the compute lane: the other lane communicates"}));
+                       words({"rank ", p.rank, ", instruction ", i, ": ", name_of(x.kind),
+                              " stands in the compute lane: the other lane communicates"}));
       if (x.first_access < 0 || x.read_count < 0 || x.write_count < 0 ||
           static_cast<std::size_t>(x.first_access + x.read_count + x.write_count) > p.accesses.size())
-        checking::fail(program_fault::malformed, p.rank, static_cast<int>(i), words({"rank ", p.rank, ", instruction ", i, ": its accesses are none of the program's"}));
+        checking::fail(program_fault::malformed, p.rank, static_cast<int>(i),
+                       words({"rank ", p.rank, ", instruction ", i, ": its accesses are none of the program's"}));
     }
     for (int b : p.accesses)
       if (b < 0 || static_cast<std::size_t>(b) >= p.buffers.size())
-        checking::fail(program_fault::malformed, p.rank, -1, words({"rank ", p.rank, ": buffer ", b, " is accessed and does not exist"}));
+        checking::fail(program_fault::malformed, p.rank, -1,
+                       words({"rank ", p.rank, ": buffer ", b, " is accessed and does not exist"}));
     return p;
   }
 

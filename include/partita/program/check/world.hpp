@@ -14,10 +14,10 @@ namespace partita::detail::checking {
 
 class world {
  public:
-  world(model_view const& model, std::vector<program> const& programs) : model_(model) {
+  world(model_view const& model, std::vector<program> const& programs, workspace_of const& workspace) : model_(model) {
     for (program const& p : programs) {
       ranks_.push_back(std::make_unique<rank_check>(model, sums_, p));
-      ops_.emplace_back(*ranks_.back());
+      ops_.emplace_back(*ranks_.back(), workspace);
     }
     calls_.resize(programs.empty() ? 0 : programs[0].groups.size());
     pending_.assign(programs.size(), 0);
@@ -36,8 +36,14 @@ class world {
     for (auto& r : ranks_)
       if (!r->ended()) fail_stuck();
     for (auto& [ends, way] : channels_) {
-      if (!way.sends.empty()) rank(ends.first).fail_at(program_fault::deadlock, way.sends.front().instruction, words({"rank ", ends.second, " never takes what it sends"}));
-      if (!way.receives.empty()) rank(ends.second).fail_at(program_fault::deadlock, way.receives.front().instruction, words({"rank ", ends.first, " never sends what it waits for"}));
+      if (!way.sends.empty())
+        rank(ends.first)
+            .fail_at(program_fault::deadlock, way.sends.front().instruction,
+                     words({"rank ", ends.second, " never takes what it sends"}));
+      if (!way.receives.empty())
+        rank(ends.second)
+            .fail_at(program_fault::deadlock, way.receives.front().instruction,
+                     words({"rank ", ends.first, " never sends what it waits for"}));
     }
   }
 
@@ -49,7 +55,9 @@ class world {
     std::size_t number;  // of the receive, in its exchange
     contents carried;
   };
-  struct channel { std::deque<end_of_message> sends, receives; };
+  struct channel {
+    std::deque<end_of_message> sends, receives;
+  };
 
   rank_check& rank(int r) { return *ranks_[static_cast<std::size_t>(r)]; }
 
@@ -58,8 +66,12 @@ class world {
     rank_check& me = rank(r);
     instruction const& i = me.current();
     switch (i.kind) {
-      case instruction_kind::compute: ops_[static_cast<std::size_t>(r)].run(me.item(me.what().computes, i.payload, "computes")); return true;
-      case instruction_kind::chain: ops_[static_cast<std::size_t>(r)].run(me.item(me.what().chains, i.payload, "chains")); return true;
+      case instruction_kind::compute:
+        ops_[static_cast<std::size_t>(r)].run(me.item(me.what().computes, i.payload, "computes"));
+        return true;
+      case instruction_kind::chain:
+        ops_[static_cast<std::size_t>(r)].run(me.item(me.what().chains, i.payload, "chains"));
+        return true;
       case instruction_kind::copy: me.copy(i); return true;
       case instruction_kind::fill: me.fill(me.item(me.what().fills, i.payload, "fills"), i.type); return true;
       case instruction_kind::exchange: return exchange(r, me.item(me.what().exchanges, i.payload, "exchanges"));
@@ -85,12 +97,14 @@ class world {
           me.fail(program_fault::shared_bytes, "a message arrives where another one is sent from");
     for (std::size_t k = 0; k < x.receives.size(); ++k)
       for (std::size_t q = 0; q < k; ++q)
-        if (transfer const &s = x.receives[q], &t = x.receives[k]; s.at.buffer == t.at.buffer && s.at.offset < t.at.offset + t.bytes && t.at.offset < s.at.offset + s.bytes)
+        if (transfer const& s = x.receives[q], &t = x.receives[k];
+            s.at.buffer == t.at.buffer && s.at.offset < t.at.offset + t.bytes && t.at.offset < s.at.offset + s.bytes)
           me.fail(program_fault::shared_bytes, "two messages arrive in one place");
     arriving_[static_cast<std::size_t>(r)].assign(x.receives.size(), {});
     for (transfer const& t : x.sends) {
       check_peer(t);
-      end_of_message mine{t.tag, static_cast<std::int64_t>(t.bytes), me.position(), 0, me.run_of(t.at, static_cast<std::int64_t>(t.bytes), nullptr)};
+      end_of_message mine{t.tag, static_cast<std::int64_t>(t.bytes), me.position(), 0,
+                          me.run_of(t.at, static_cast<std::int64_t>(t.bytes), nullptr)};
       channel& way = channels_[{r, t.peer}];
       if (auto other = find(way.receives, t.tag); other != way.receives.end()) {
         deliver(r, mine, t.peer, *other);
@@ -127,7 +141,8 @@ class world {
   void deliver(int from, end_of_message& send, int to, end_of_message const& receive) {
     if (send.bytes != receive.bytes)
       rank(to).fail_at(program_fault::calls_disagree, receive.instruction,
-                       words({"it waits for a message of ", static_cast<long long>(receive.bytes), " bytes, rank ", from, " sends ", static_cast<long long>(send.bytes)}));
+                       words({"it waits for a message of ", static_cast<long long>(receive.bytes), " bytes, rank ", from,
+                              " sends ", static_cast<long long>(send.bytes)}));
     arriving_[static_cast<std::size_t>(to)][receive.number] = std::move(send.carried);
   }
   void finish_one(int r) {
@@ -147,14 +162,15 @@ class world {
 
   // -- collective calls
   struct call_of_group {
-    std::vector<int> here;    // ranks that have arrived
-    std::vector<bool> done;   // by rank position: it was carried out while they waited
+    std::vector<int> here;   // ranks that have arrived
+    std::vector<bool> done;  // by rank position: it was carried out while they waited
   };
   bool collective(int r, collective_call const& c) {
     rank_check& me = rank(r);
     std::vector<int> const& members = me.item(me.what().groups, c.group, "groups");
     const auto at = std::find(members.begin(), members.end(), r);
-    if (at == members.end()) me.fail(program_fault::malformed, words({"it calls for group ", c.group, ", which it does not belong to"}));
+    if (at == members.end())
+      me.fail(program_fault::malformed, words({"it calls for group ", c.group, ", which it does not belong to"}));
     const std::size_t own = static_cast<std::size_t>(at - members.begin());
     call_of_group& g = calls_[static_cast<std::size_t>(c.group)];
     if (g.done.empty()) g.done.assign(members.size(), false);
@@ -180,7 +196,9 @@ class world {
     if (c.counts.size() != wanted || (kind == instruction_kind::all_to_all && c.receive_counts.size() != members))
       me.fail(program_fault::malformed, words({"it gives ", c.counts.size(), " counts for a group of ", members}));
   }
-  collective_call const& call_of(int r) { return rank(r).what().collectives[static_cast<std::size_t>(rank(r).current().payload)]; }
+  collective_call const& call_of(int r) {
+    return rank(r).what().collectives[static_cast<std::size_t>(rank(r).current().payload)];
+  }
 
   void carry_out(std::vector<int> const& members) {
     rank_check& first = rank(members[0]);
@@ -190,7 +208,9 @@ class world {
       instruction const& i = rank(m).current();
       collective_call const& other = call_of(m);
       if (i.kind != kind.kind || i.type != kind.type || (kind.kind != instruction_kind::all_to_all && other.counts != c.counts))
-        rank(m).fail(program_fault::calls_disagree, words({"rank ", members[0], " of the same group calls ", name_of(kind.kind), " of ", name_of(kind.type), " at its instruction ", first.position(), ", with other counts, type or kind"}));
+        rank(m).fail(program_fault::calls_disagree,
+                     words({"rank ", members[0], " of the same group calls ", name_of(kind.kind), " of ", name_of(kind.type),
+                            " at its instruction ", first.position(), ", with other counts, type or kind"}));
       if (is_reduction(kind.kind) && other.reduce != c.reduce)
         rank(m).fail(program_fault::calls_disagree, words({"rank ", members[0], " of the same group reduces in another way"}));
     }
@@ -201,23 +221,28 @@ class world {
     switch (kind.kind) {
       case instruction_kind::all_reduce: {
         contents sum;
-        for (std::size_t m = 0; m < n; ++m) add(sum, m == 0, rank(members[m]).run_of(call_of(members[m]).to, begin[1], &kind.type), c.reduce, rank(members[m]));
+        for (std::size_t m = 0; m < n; ++m)
+          add(sum, m == 0, rank(members[m]).run_of(call_of(members[m]).to, begin[1], &kind.type), c.reduce, rank(members[m]));
         for (int m : members) rank(m).write_run(call_of(m).to, begin[1], sum);
         return;
       }
       case instruction_kind::all_gather: {
         std::vector<contents> parts;
-        for (std::size_t m = 0; m < n; ++m) parts.push_back(rank(members[m]).run_of(call_of(members[m]).from, begin[m + 1] - begin[m], &kind.type));
-        for (std::size_t to = 0; to < n; ++to) write_parts(members, to, call_of(members[to]).to, parts, begin, &collective_call::from);
+        for (std::size_t m = 0; m < n; ++m)
+          parts.push_back(rank(members[m]).run_of(call_of(members[m]).from, begin[m + 1] - begin[m], &kind.type));
+        for (std::size_t to = 0; to < n; ++to)
+          write_parts(members, to, call_of(members[to]).to, parts, begin, &collective_call::from);
         return;
       }
       case instruction_kind::reduce_scatter: {
         contents sum;
-        for (std::size_t m = 0; m < n; ++m) add(sum, m == 0, rank(members[m]).run_of(call_of(members[m]).from, begin[n], &kind.type), c.reduce, rank(members[m]));
+        for (std::size_t m = 0; m < n; ++m)
+          add(sum, m == 0, rank(members[m]).run_of(call_of(members[m]).from, begin[n], &kind.type), c.reduce, rank(members[m]));
         for (std::size_t m = 0; m < n; ++m) {
           contents own;
           (void)take_run(sum, begin[m], begin[m + 1] - begin[m], own);
-          check_apart(rank(members[m]), call_of(members[m]).from, begin[n], call_of(members[m]).to, begin[m + 1] - begin[m], begin[m]);
+          check_apart(rank(members[m]), call_of(members[m]).from, begin[n], call_of(members[m]).to, begin[m + 1] - begin[m],
+                      begin[m]);
           rank(members[m]).write_run(call_of(members[m]).to, begin[m + 1] - begin[m], own);
         }
         return;
@@ -225,19 +250,23 @@ class world {
       default: all_to_all(members, kind);
     }
   }
-  static bool is_reduction(instruction_kind k) { return k == instruction_kind::all_reduce || k == instruction_kind::reduce_scatter; }
+  static bool is_reduction(instruction_kind k) {
+    return k == instruction_kind::all_reduce || k == instruction_kind::reduce_scatter;
+  }
   void add(contents& sum, bool first, contents part, reduction how, rank_check& whose) {
     if (first) sum = std::move(part);
     else sum = whose.combine_or_fail(sum, part, how, " of its group");
   }
   // Input and output of a call may share bytes only where a member's own piece is its piece of the whole.
-  static void check_apart(rank_check& me, reference const& together, std::int64_t all, reference const& piece, std::int64_t bytes, std::int64_t begin) {
+  static void check_apart(rank_check& me, reference const& together, std::int64_t all, reference const& piece,
+                          std::int64_t bytes, std::int64_t begin) {
     if (bytes == 0 || all == 0 || together.buffer != piece.buffer) return;
     const std::int64_t a = static_cast<std::int64_t>(together.offset), b = static_cast<std::int64_t>(piece.offset);
-    if (a < b + bytes && b < a + all && b != a + begin) me.fail(program_fault::shared_bytes, "what it gives and what it gets lie on the same bytes");
+    if (a < b + bytes && b < a + all && b != a + begin)
+      me.fail(program_fault::shared_bytes, "what it gives and what it gets lie on the same bytes");
   }
-  void write_parts(std::vector<int> const& members, std::size_t to, reference const& at, std::vector<contents> const& parts, std::vector<std::int64_t> const& begin,
-                   reference collective_call::* mine) {
+  void write_parts(std::vector<int> const& members, std::size_t to, reference const& at, std::vector<contents> const& parts,
+                   std::vector<std::int64_t> const& begin, reference collective_call::*mine) {
     rank_check& me = rank(members[to]);
     check_apart(me, at, begin.back(), call_of(members[to]).*mine, begin[to + 1] - begin[to], begin[to]);
     contents all;
@@ -258,7 +287,9 @@ class world {
       reference at = c.from;
       for (std::size_t to = 0; to < n; ++to) {
         if (c.counts[to] != call_of(members[to]).receive_counts[from])
-          rank(members[from]).fail(program_fault::calls_disagree, words({"it sends ", c.counts[to], " elements to rank ", members[to], ", which expects ", call_of(members[to]).receive_counts[from]}));
+          rank(members[from])
+              .fail(program_fault::calls_disagree, words({"it sends ", c.counts[to], " elements to rank ", members[to],
+                                                          ", which expects ", call_of(members[to]).receive_counts[from]}));
         parts[to].push_back(rank(members[from]).run_of(at, bytes(c.counts[to]), &kind.type));
         at.offset += static_cast<std::size_t>(bytes(c.counts[to]));
       }
@@ -288,9 +319,11 @@ class world {
       if (first < 0) first = r;
       if (++named > 4) continue;
       instruction const& i = rank(r).current();
-      all += words({named > 1 ? "; rank " : "rank ", r, " at instruction ", rank(r).position(), ", ", words_of(rank(r).what(), model_.graph, i)});
+      all += words({named > 1 ? "; rank " : "rank ", r, " at instruction ", rank(r).position(), ", ",
+                    words_of(rank(r).what(), model_.graph, i)});
       if (i.kind == instruction_kind::exchange)
-        for (transfer const& t : rank(r).what().exchanges[static_cast<std::size_t>(i.payload)].receives) all += words({", from rank ", t.peer});
+        for (transfer const& t : rank(r).what().exchanges[static_cast<std::size_t>(i.payload)].receives)
+          all += words({", from rank ", t.peer});
       else all += words({", for group ", rank(r).what().collectives[static_cast<std::size_t>(i.payload)].group});
     }
     if (named > 4) all += words({"; and ", named - 4, " more"});
@@ -303,8 +336,8 @@ class world {
   std::vector<op_check> ops_;
   std::vector<call_of_group> calls_;
   std::map<std::pair<int, int>, channel> channels_;
-  std::vector<int> pending_;                      // messages that a waiting rank's exchange still lacks; -1: none, it may go on
-  std::vector<std::vector<contents>> arriving_;   // of the exchange in progress
+  std::vector<int> pending_;                     // messages that a waiting rank's exchange still lacks; -1: none, it may go on
+  std::vector<std::vector<contents>> arriving_;  // of the exchange in progress
   std::deque<int> ready_;
 };
 

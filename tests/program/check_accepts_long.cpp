@@ -1,0 +1,28 @@
+// No false alarm: the check accepts what is lowered from many legal plans. RANDOM_PLANS is their number, RANDOM_PLANS_SEED
+// the first.
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+#include <string>
+
+#include <partita/program/check.hpp>
+
+#include "../support/random_programs.hpp"
+
+namespace pt = partita;
+
+TEST_CASE("programs of many random plans are accepted") {
+  auto number = [](const char* name, unsigned otherwise) {
+    const char* given = std::getenv(name);
+    return given != nullptr ? static_cast<unsigned>(std::strtoul(given, nullptr, 10)) : otherwise;
+  };
+  const unsigned count = number("RANDOM_PLANS", 20000), first = number("RANDOM_PLANS_SEED", 200000);
+  for (unsigned seed = first; seed < first + count; ++seed) {
+    const pt::testing::random_programs p(seed, seed % 3 == 0 ? 12 : 8);
+    REQUIRE_MESSAGE(p.rejected.empty(), p.words, p.rejected);
+    const pt::program_finding of_step = pt::check_programs(p.g, p.step);
+    CHECK_MESSAGE(!of_step, p.words, "\n  ", std::string(name_of(of_step.what)), ": ", of_step.words);
+    const pt::program_finding of_forward = pt::check_programs(p.g, p.forward, {.forward_only = true, .workspace = {}, .graphs = {}, .keys = {}});
+    CHECK_MESSAGE(!of_forward, p.words, "\n  forward part: ", std::string(name_of(of_forward.what)), ": ", of_forward.words);
+  }
+}
