@@ -29,7 +29,7 @@ class damaged_plan {
 
   explicit damaged_plan(unsigned seed) : seed_(seed) {
     std::mt19937 random(seed);
-    const random_case drawn = make_random_case(random);
+    const random_case drawn = make_random_case(random, true);
     training_type t{};
     t.model.model = drawn.model;
     t.frozen = drawn.frozen;

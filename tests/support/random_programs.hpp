@@ -29,7 +29,7 @@ class random_programs {
 
   explicit random_programs(unsigned seed, int most_devices = 8) {
     std::mt19937 random(seed);
-    const random_case drawn = make_random_case(random);
+    const random_case drawn = make_random_case(random, true);
     training_type t{};
     t.model = drawn.model;
     t.frozen = drawn.frozen;
