@@ -10,6 +10,7 @@
 #include <partita/policy/context_parallel.hpp>
 #include <partita/policy/coshard.hpp>
 #include <partita/policy/data_parallel.hpp>
+#include <partita/policy/interlaced_pipeline.hpp>
 #include <partita/policy/pipeline.hpp>
 #include <partita/policy/recompute.hpp>
 #include <partita/policy/sequence_parallel.hpp>
@@ -76,6 +77,8 @@ std::vector<named_plan> common_plans(models::sizes const& sizes, std::string_vie
       composed("zero bubble h2 4 x 3", zero_bubble<schedule::h2>(4, 3)),
       composed("zero bubble v 2 x 3", zero_bubble<schedule::v_shaped>(2, 3)),
       composed("zero bubble v 4 x 1", zero_bubble<schedule::v_shaped>(4, 1)),
+      composed("interlaced 2 x 3", interlaced_pipeline_of{2, 3}),
+      composed("interlaced 3 x 2", interlaced_pipeline_of{3, 2}),
       composed("recompute", single_device{}, again),
       composed("co-shard 3", single_device{}, shard3),
       composed("data 2, tensor 2, zero 2", two, tensor2, zero(2, 2)),
@@ -90,6 +93,7 @@ std::vector<named_plan> common_plans(models::sizes const& sizes, std::string_vie
       composed("tensor 2, zero bubble h2 2 x 3, recompute", tensor2, zero_bubble<schedule::h2>(2, 3), again),
       composed("data 2, tensor 2, zero bubble h1 2 x 2, sequence, zero 1", two, tensor2, zero_bubble<schedule::h1>(2, 2), along2,
                zero(1, 2)),
+      composed("data 2, interlaced 2 x 3, recompute, zero 2", two, interlaced_pipeline_of{2, 3}, again, zero(2, 2)),
       composed("tensor 2, 1f1b 2 x 3, sequence", tensor2, one_f_one_b(2, 3), along2),
       composed("context 2, 1f1b 2 x 2", context2, one_f_one_b(2, 2)),
       composed("data 2, co-shard 2, zero 1", two, shard2, zero(1, 2)),

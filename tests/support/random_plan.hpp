@@ -10,6 +10,7 @@
 #include <partita/policy/coshard.hpp>
 #include <partita/policy/data_parallel.hpp>
 #include <partita/policy/expert_parallel.hpp>
+#include <partita/policy/interlaced_pipeline.hpp>
 #include <partita/policy/pipeline.hpp>
 #include <partita/policy/recompute.hpp>
 #include <partita/policy/sequence_parallel.hpp>
@@ -97,6 +98,7 @@ class random_plan {
         replicas = n;
         say("data " + std::to_string(n));
       } else if (kind == 1) {
+        if (wide_cut_ > 1) continue;  // its axis is cut already, perhaps into all that there is
         const int n = 1 + below(most);
         if (chance(25) && extent("position") > 0 && extent("head") > 0) {
           const int along = std::min(n, std::min(extent("position"), extent("head")));
@@ -115,6 +117,15 @@ class random_plan {
         say("micro " + std::to_string(n));
       } else {
         const int stages = 1 + below(most), n = micro_batches(room);
+        axis_info const* wide = policy::detail::heaviest_axis(g_, stages * tensor);
+        if (wide != nullptr && chance(15)) {
+          policy::interlaced_pipeline_of{stages, n, wide}(plan_);
+          devices *= stages;
+          staged = true;
+          wide_cut_ = stages;
+          say("interlaced " + std::to_string(stages) + " x " + std::to_string(n));
+          continue;
+        }
         const auto [name, how] = any_schedule();
         policy::pipeline_of{stages, n, how}(plan_);
         devices *= stages;
@@ -422,6 +433,7 @@ class random_plan {
   std::mt19937& random_;
   int most_;
   bool runs_again_ = false;
+  int wide_cut_ = 1;  // pieces of what an interlaced pipeline has spread
   std::string words_;
 };
 
