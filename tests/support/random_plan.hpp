@@ -86,7 +86,7 @@ class random_plan {
     std::vector<int> order{0, 1, 2};
     std::shuffle(order.begin(), order.end(), random_);
     bool staged = false;
-    int replicas = 1, tensor = 1;
+    int replicas = 1, tensor = 1, context = 1;
     for (int kind : order) {
       const int most = std::min(4, most_ / devices);
       if (chance(25)) continue;
@@ -104,6 +104,7 @@ class random_plan {
           const int along = std::min(n, std::min(extent("position"), extent("head")));
           policy::context_parallel_of{along, axis("position"), chance(80) ? axis("head") : nullptr}(plan_);
           devices *= along;
+          context = along;
           say("context " + std::to_string(along));
           continue;
         }
@@ -117,7 +118,7 @@ class random_plan {
         say("micro " + std::to_string(n));
       } else {
         const int stages = 1 + below(most), n = micro_batches(room);
-        axis_info const* wide = policy::detail::heaviest_axis(g_, stages * tensor);
+        axis_info const* wide = policy::detail::heaviest_axis(g_, stages * tensor * context);
         if (wide != nullptr && chance(15)) {
           policy::interlaced_pipeline_of{stages, n, wide}(plan_);
           devices *= stages;
