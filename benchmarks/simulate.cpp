@@ -52,7 +52,6 @@ void events(benchmark::State& state) {
     state.ResumeTiming();
     const pt::simulation s = pt::simulate(*p.shared, p.costs, p.classes, std::move(programs));
     step = s.seconds;
-    benchmark::DoNotOptimize(step);
   }
   state.counters["devices"] = static_cast<double>(p.classes.of.size());
   state.counters["classes"] = static_cast<double>(p.classes.all.size());

@@ -1,5 +1,6 @@
 // What planning is told about time and memory: seconds of a piece of an op on a device, of a collective over a group, of
-// a send; bytes of a device. Backward and update ops are ops of the graph like any others.
+// a send; bytes of a device. Backward and update ops are ops of the graph like any others. What was measured is taken
+// from the profile, the rest from the devices' rooflines and the links. One thread at a time asks an object.
 #pragma once
 #include <memory>
 #include <span>
@@ -7,6 +8,7 @@
 
 #include <partita/cost/cluster.hpp>
 #include <partita/cost/collective.hpp>
+#include <partita/cost/profile.hpp>
 #include <partita/cost/work.hpp>
 #include <partita/layout/layout.hpp>
 
@@ -21,7 +23,8 @@ struct cost_options {
 class costs {
  public:
   // Throws error where the cluster is none.
-  explicit costs(cluster c, cost_options how = {}) : cluster_(std::move(c)), how_(how) {
+  explicit costs(cluster c, cost_options how = {}) : costs(std::move(c), profile{}, how) {}
+  costs(cluster c, profile const& measured, cost_options how = {}) : cluster_(std::move(c)), how_(how), measured_(measured) {
     cluster_.check();
     for (device_kind const& k : cluster_.kinds) kinds_.emplace_back(k);
     for (device_run const& r : cluster_.devices)
@@ -40,16 +43,29 @@ class costs {
   double memory(int device) const { return cluster_.kinds[static_cast<std::size_t>(kind_of(device))].memory; }
 
   // A piece of an op; `extents` per letter, in the order of op_info::dims. Sources and views take no time.
-  double op(op_info const& info, std::size_t const* extents, int device = 0) const { return op(work_of(info, extents), device); }
+  // `accumulates`: it adds to its output.
+  double op(op_info const& info, std::size_t const* extents, int device = 0, int inputs = -1, bool accumulates = false) const {
+    if (info.source != source_kind::none || info.is_view) return 0;
+    if (!measured_.empty() && !info.variadic)
+      if (const double s = measured_.op(info, extents, accumulates); s >= 0) return s;
+    return op(work_of(info, extents, inputs, accumulates), device);
+  }
   double op(op_work const& w, int device = 0) const { return kinds_[static_cast<std::size_t>(kind_of(device))].seconds(w); }
+  // A piece whose operands are in a core's cache; negative where none was measured.
+  double tile(op_info const& info, std::size_t const* extents) const { return measured_.empty() ? -1 : measured_.tile(info, extents); }
   // Bytes read and bytes written by a copy, a sum of partial results, a fill.
-  double pass_over(double bytes, int device = 0) const { return op(op_work{0, bytes, f32}, device); }
+  double pass_over(double bytes, int device = 0) const {
+    if (const double s = measured_.transfer("copy", 1, bytes); s >= 0) return bytes > 0 ? s : 0;
+    return op(op_work{0, bytes, f32}, device);
+  }
 
   // Over a sorted group of devices. What `bytes` means stands with collective_kind.
   double collective(collective_kind kind, std::span<int const> group, double bytes, double concurrent = 1) const {
     return collective(kind, group_shape::of(cluster_, group), bytes, concurrent);
   }
   double collective(collective_kind kind, group_shape const& shape, double bytes, double concurrent = 1) const {
+    if (shape.members < 2 || bytes <= 0) return 0;
+    if (const double s = measured_.transfer(name_of(kind), shape.members, bytes); s >= 0) return s;
     return seconds_of(cluster_, kind, shape, bytes, concurrent, how_.algorithm);
   }
   // Over all groups along one dimension of a grid, at once.
@@ -63,8 +79,14 @@ class costs {
   }
   double send(int from, int to, double bytes, double concurrent = 1) const {
     if (from == to || bytes <= 0) return 0;
+    if (const double s = measured_.transfer("send", 2, bytes); s >= 0) return s;
     link_level const& l = cluster_.links[static_cast<std::size_t>(cluster_.level_between(from, to))];
     return l.latency + bytes * l.beta(concurrent);
+  }
+  // Sends of `out` bytes and receives of `in` bytes at once, where that was measured; negative elsewhere.
+  double exchange(double out, double in) const {
+    if (out > 0 && in > 0) return measured_.transfer("exchange", 2, std::max(out, in));
+    return measured_.transfer("send", 2, std::max(out, in));
   }
   // How many groups along a dimension of a grid leave one unit below the level that joins the group.
   double concurrent_groups(placement const& grid, int level, group_shape const& shape) const {
@@ -81,6 +103,7 @@ class costs {
  private:
   cluster cluster_;
   cost_options how_;
+  profiled measured_;
   std::vector<roofline> kinds_;
   std::vector<int> kind_of_;  // by device
 };

@@ -26,8 +26,8 @@ inline double elements_of(operand const& x, std::size_t const* extents) {
   }
   return n;
 }
-// Every operand once. `inputs`: how many, where the op takes any number.
-inline op_work work_of(op_info const& f, std::size_t const* extents, int inputs = -1) {
+// Every operand once, an output twice where the op adds to it. `inputs`: how many, where the op takes any number.
+inline op_work work_of(op_info const& f, std::size_t const* extents, int inputs = -1, bool accumulates = false) {
   op_work w;
   if (f.source != source_kind::none || f.is_view) return w;
   w.flops = f.flops_per_point;
@@ -43,7 +43,7 @@ inline op_work work_of(op_info const& f, std::size_t const* extents, int inputs 
     }
   }
   for (int o = 0; o < f.output_count; ++o) {
-    w.bytes += elements_of(f.outputs[o], extents) * static_cast<double>(size_of(f.outputs[o].type));
+    w.bytes += elements_of(f.outputs[o], extents) * static_cast<double>(size_of(f.outputs[o].type)) * (accumulates ? 2 : 1);
     if (!typed && is_float(f.outputs[o].type)) {
       w.type = f.outputs[o].type;
       typed = true;

@@ -57,7 +57,7 @@ inline double node_seconds(graph_data const& g, completed const& c, node const& 
     op_info const& f = *g.ops[n.op].info;
     std::size_t extents[max_dims]{};
     for (int d = 0; d < f.dim_count; ++d) extents[d] = by::piece_extent(g.extent(f.dims[d].axis), n.over, d);
-    return k.op(work_of(f, extents, n.input_count), device);
+    return k.op(f, extents, device, n.input_count);
   }
   node_value const& from = c.values[c.input(n, 0)];
   operand const& x = g.operand_of(from.tensor);

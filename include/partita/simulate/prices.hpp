@@ -74,26 +74,22 @@ class pricing {
         if (known.seconds < 0 || known.accumulates != call.accumulate || std::memcmp(known.extents, call.extents, sizeof known.extents) != 0) {
           std::memcpy(known.extents, call.extents, sizeof known.extents);
           known.accumulates = call.accumulate;
-          known.seconds = costs_.op(work(call), device);
+          known.seconds = costs_.op(*s_.graph().ops[call.op].info, call.extents, device, call.input_count, call.accumulate);
         }
         return known.seconds;
       }
       case instruction_kind::chain: {
         chain_call const& chain = p.chains[payload];
+        if (const double tiles = in_tiles(p, chain); tiles >= 0) return tiles;
         op_work sum;
         for (int l = 0; l < chain.link_count; ++l) {
           chain_link const& link = p.links[static_cast<std::size_t>(chain.first_link + l)];
           compute_call const& call = p.computes[static_cast<std::size_t>(link.compute)];
-          op_info const& f = *s_.graph().ops[call.op].info;
-          const op_work w = work(call);
+          const op_work w = work_of(*s_.graph().ops[call.op].info, call.extents, call.input_count);
           sum.flops += w.flops;
           sum.type = w.type;
-          for (int k = 0; k < call.input_count + call.output_count; ++k) {
-            if (link.operands[k] == tile_operand::internal) continue;
-            operand const& x = k < call.input_count ? f.input(k) : f.outputs[k - call.input_count];
-            sum.bytes += elements_of(x, call.extents) * static_cast<double>(size_of(x.type));
-          }
         }
+        sum.bytes = outside_bytes(p, chain);
         return costs_.op(sum, device);
       }
       case instruction_kind::copy: {
@@ -110,13 +106,37 @@ class pricing {
       default: return 0;
     }
   }
-  op_work work(compute_call const& call) const {
-    op_info const& f = *s_.graph().ops[call.op].info;
-    op_work w = work_of(f, call.extents, call.input_count);
-    if (call.accumulate)
-      for (int o = 0; o < f.output_count; ++o)
-        w.bytes += elements_of(f.outputs[o], call.extents) * static_cast<double>(size_of(f.outputs[o].type));
-    return w;
+  // What a chain reads and writes in memory.
+  double outside_bytes(program const& p, chain_call const& chain) const {
+    double bytes = 0;
+    for (int l = 0; l < chain.link_count; ++l) {
+      chain_link const& link = p.links[static_cast<std::size_t>(chain.first_link + l)];
+      compute_call const& call = p.computes[static_cast<std::size_t>(link.compute)];
+      op_info const& f = *s_.graph().ops[call.op].info;
+      for (int k = 0; k < call.input_count + call.output_count; ++k) {
+        if (link.operands[k] == tile_operand::internal) continue;
+        operand const& x = k < call.input_count ? f.input(k) : f.outputs[k - call.input_count];
+        bytes += elements_of(x, call.extents) * static_cast<double>(size_of(x.type));
+      }
+    }
+    return bytes;
+  }
+  // By what its ops take in a tile, or by the memory it moves, where those were measured; negative elsewhere.
+  double in_tiles(program const& p, chain_call const& chain) const {
+    double seconds = 0, rows = static_cast<double>(chain.inner);
+    for (int d = 0; d + 1 < chain.depth; ++d) rows *= static_cast<double>(chain.outer[d]);
+    for (int l = 0; l < chain.link_count; ++l) {
+      chain_link const& link = p.links[static_cast<std::size_t>(chain.first_link + l)];
+      compute_call const& call = p.computes[static_cast<std::size_t>(link.compute)];
+      std::size_t extents[max_dims]{};
+      std::memcpy(extents, call.extents, sizeof extents);
+      for (int d = 0; d + 1 < chain.depth; ++d) extents[static_cast<int>(link.letters[d])] = 1;
+      extents[static_cast<int>(link.letters[chain.depth - 1])] = chain.tile_rows;
+      const double one = costs_.tile(*s_.graph().ops[call.op].info, extents);
+      if (one < 0) return -1;
+      seconds += one * rows / static_cast<double>(chain.tile_rows);
+    }
+    return std::max(seconds, costs_.pass_over(outside_bytes(p, chain)));
   }
 
   // --- communication
@@ -179,7 +199,7 @@ class pricing {
   price exchange(program const& p, instruction const& i, int c, int at) {
     exchange_call const& call = p.exchanges[static_cast<std::size_t>(i.payload)];
     const int rank = all_[static_cast<std::size_t>(c)].rank;
-    double latency = 0, directions[2]{};
+    double latency = 0, directions[2]{}, bytes[2]{};
     bool local = true;
     std::vector<link_use> uses;
     for (int d = 0; d < 2; ++d)
@@ -190,6 +210,7 @@ class pricing {
         link_level const& l = costs_.of().links[static_cast<std::size_t>(level)];
         const double flows = l.shared_seconds_per_byte ? alike_in_unit(c, level) : 1;
         const double seconds = static_cast<double>(t.bytes) * l.beta(flows);
+        bytes[d] += static_cast<double>(t.bytes);
         latency = std::max(latency, l.latency);
         directions[d] += seconds;
         if (links_ > 0) {
@@ -198,6 +219,7 @@ class pricing {
         }
       }
     price made{-1, latency + std::max(directions[0], directions[1])};
+    if (const double measured = costs_.exchange(bytes[0], bytes[1]); measured >= 0) made.seconds = measured;
     if (local && uses.empty()) return made;
     made.meeting = meet({i.node, i.index, -1, local ? -1 - c : leader_of_exchange(i.node, c)}, c, at, std::move(uses));
     return made;

@@ -31,7 +31,9 @@ struct simulated_class {
   std::vector<instruction_time> times;  // by instruction
   step_parts parts;
   memory_report memory;  // of the program: what it holds at its peak, by tensor
-  std::size_t peak_bytes() const { return memory.state_bytes + memory.arena_bytes; }
+  // State and arena in whole pages of 4 KiB, as devices give memory.
+  std::size_t peak_bytes() const { return in_pages(memory.state_bytes) + in_pages(memory.arena_bytes); }
+  static std::size_t in_pages(std::size_t bytes) { return (bytes + 4095) / 4096 * 4096; }
   double capacity = 0;   // bytes of a device of this class
   bool fits() const { return static_cast<double>(peak_bytes()) <= capacity; }
 };
