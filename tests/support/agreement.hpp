@@ -25,8 +25,9 @@ inline double farthest(std::vector<double> const& a, std::vector<double> const& 
   return most;
 }
 
-// What rounding alone does to a tensor may be told: the distance of one device from a computation in double. A plan is
-// granted forty times that where it is more than the rule's share, as in sums that cancel.
+// What rounding alone does to a tensor may be told: the distance of one device from a computation in double, or in double
+// from one whose weights are a rounding off. A plan is granted
+// forty times that where it is more than the rule's share, as in sums that cancel.
 class agreement {
  public:
   explicit agreement(dtype type) : tolerance_(type == f64 ? 1e-5 * 0x1p-29 : 1e-5), f64_(type == f64) {}  // 29 more bits
