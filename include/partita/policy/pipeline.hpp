@@ -21,7 +21,7 @@ struct pipeline_of {
   constexpr void operator()(auto& plan) const {
     if (stages < 1) return plan.note_words("a pipeline has less than one stage", 0);
     if (micro_batches < 1) return plan.note_words("a pipeline has less than one micro-batch", 0);
-    if (order.chunks < 1) return plan.note_words("a pipeline's stages have less than one chunk", 0);
+    if (order.chunks < 1) return plan.note_words("a pipeline has less than one chunk on a stage", 0);
     if (auto const* batch = plan.batch_axis()) plan.op_trans(plan.ops(), cut_axis{batch, micro_batches, mode_name("micro")});
     const int parts = stages * order.chunks;
     graph_data const& g = plan.graph();
@@ -45,9 +45,10 @@ struct pipeline_of {
 };
 template <int Stages, class Schedule, int MicroBatches> struct pipeline {
   constexpr void operator()(auto& plan) const {
-    if constexpr (!std::is_convertible_v<Schedule, schedule::recipe>)
+    if constexpr (!std::is_convertible_v<Schedule, schedule::recipe>) {
       (void)reject<mistake::schedule_has_no_order_of_a_plan_and_two_numbers<Schedule>>::value;
-    else pipeline_of{Stages, MicroBatches, Schedule{}}(plan);
+      plan.note(finding{wrong::model_is_rejected});  // one error is enough
+    } else pipeline_of{Stages, MicroBatches, Schedule{}}(plan);
   }
 };
 

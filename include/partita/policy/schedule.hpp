@@ -105,7 +105,6 @@ struct interleaved_of {
   }
 };
 template <int Chunks> struct interleaved {
-  static_assert(Chunks >= 1, "a stage has at least one chunk");
   static constexpr std::string_view name = "interleaved";
   static constexpr int chunks = Chunks;
   static constexpr void order(plan_base& plan, int stages, int micro_batches) {
