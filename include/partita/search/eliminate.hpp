@@ -107,7 +107,7 @@ class eliminator {
     factors_.push_back(std::move(f));
     return static_cast<int>(factors_.size()) - 1;
   }
-  // Next the variable whose elimination makes the smallest factor.
+  // Next the variable with the fewest neighbours, and of those the one that makes the smallest factor.
   void plan() {
     const int n = t_->variables();
     choice_.assign(static_cast<std::size_t>(n), 0);
@@ -131,8 +131,9 @@ class eliminator {
       double least = infinite;
       for (int v = 1; v + 1 < n; ++v) {
         if (!left[static_cast<std::size_t>(v)]) continue;
-        double size = t_->options[static_cast<std::size_t>(v)];
-        for (int u : joined(v)) size *= t_->options[static_cast<std::size_t>(u)];
+        const std::vector<int> with = joined(v);
+        double size = t_->options[static_cast<std::size_t>(v)] + 1e9 * static_cast<double>(std::max<std::size_t>(with.size(), 2));
+        for (int u : with) size *= t_->options[static_cast<std::size_t>(u)];
         if (size < least) {
           least = size;
           best = v;

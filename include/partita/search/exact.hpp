@@ -11,7 +11,7 @@ namespace partita::spaces {
 
 struct exact_outcome : outcome {
   // What was looked at.
-  long configurations = 0, bounded = 0, solved = 0, eliminations = 0, shapes = 0;
+  long configurations = 0, bounded = 0, solved = 0, listed = 0, eliminations = 0, shapes = 0;
 };
 
 // `start`: a choice that is known; the result is no worse.
@@ -39,12 +39,12 @@ inline exact_outcome exact(problem const& p, exact_options const& how = {}, choi
   // The one with the least bound next. A bound is first what is known without the shape, then a closer one.
   struct open {
     double bound;
-    int id;
-    bool close;
+    int id, steps;  // taken: none, a closer bound, solved without listing
     bool operator<(open const& o) const { return std::tie(bound, id) > std::tie(o.bound, o.id); }
   };
   std::priority_queue<open> queue;
-  for (std::size_t i = 0; i < p.configurations.size(); ++i) queue.push({p.configurations[i].bound, static_cast<int>(i), false});
+  for (std::size_t i = 0; i < p.configurations.size(); ++i) queue.push({p.configurations[i].bound, static_cast<int>(i), 0});
+  std::map<int, std::unique_ptr<configuration_solver>> solvers;
   while (!queue.empty()) {
     const open next = queue.top();
     queue.pop();
@@ -52,24 +52,30 @@ inline exact_outcome exact(problem const& p, exact_options const& how = {}, choi
       r.lower_bound = std::min(r.lower_bound, next.bound);
       break;
     }
-    configuration const& c = p.configurations[static_cast<std::size_t>(next.id)];
-    shape_solver& s = shape_of(c.shape);
-    configuration_solver solver(p, s, next.id, r.time, how);
-    if (!next.close) {
+    shape_solver& s = shape_of(p.configurations[static_cast<std::size_t>(next.id)].shape);
+    if (next.steps == 0) {
       ++r.bounded;
-      queue.push({std::max(next.bound, solver.first_bound()), next.id, true});
+      queue.push({std::max(next.bound, configuration_solver(p, s, next.id, how).first_bound()), next.id, 1});
       continue;
     }
-    ++r.solved;
-    configuration_solver::answer a = solver.solve();
-    r.lower_bound = std::min(r.lower_bound, a.bound);
+    auto& solver = solvers[next.id];
+    if (!solver) {
+      solver = std::make_unique<configuration_solver>(p, s, next.id, how);
+      ++r.solved;
+    } else ++r.listed;
+    configuration_solver::answer a = solver->solve(r.time, next.steps == 2);
     r.least_memory = std::min(r.least_memory, a.least_memory);
     if (a.best.found()) {
       r.best = std::move(a.best);
       r.time = a.time;
       r.memory = time_and_memory(p, s.of(), r.best).memory;
     }
-    s.forget();
+    if (a.open) queue.push({std::max(a.bound, next.bound), next.id, 2});
+    else {
+      r.lower_bound = std::min(r.lower_bound, a.bound);
+      solvers.erase(next.id);
+      s.forget();
+    }
   }
   for (auto const& [id, s] : shapes) r.eliminations += s->eliminations();
   r.lower_bound = std::min(r.lower_bound, r.time);

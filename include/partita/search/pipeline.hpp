@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include <partita/search/brute_force.hpp>
-#include <partita/search/stage.hpp>
+#include <partita/search/listing.hpp>
 
 namespace partita::spaces {
 
@@ -45,10 +45,11 @@ class configuration_solver {
     double least_memory = infinite;  // a lower bound where there is no choice
     choice best;                     // if better than what was known
     double time = infinite;
+    bool open = false;
   };
-  configuration_solver(problem const& p, shape_solver& s, int configuration, double known, exact_options const& how)
+  configuration_solver(problem const& p, shape_solver& s, int configuration, exact_options const& how)
       : p_(p), s_(s), how_(how), id_(configuration), c_(p.configurations[static_cast<std::size_t>(configuration)]),
-        n_(p.segments()), stages_(c_.stages), known_(known), m_(s.of().micro_batches), fill_(c_.schedule.fill) {}
+        n_(p.segments()), stages_(c_.stages), m_(s.of().micro_batches), fill_(c_.schedule.fill) {}
 
   // What no choice of the configuration is faster than, soon found: every segment on the grid that suits it best, without
   // a memory limit.
@@ -57,7 +58,11 @@ class configuration_solver {
     measure_segments();
     return quick_bound();
   }
-  answer solve() {
+  // `lists`: as far as it takes. Otherwise until ways would have to be listed; the answer is `open` then. `known`: the time
+  // of the best choice known.
+  answer solve(double known, bool lists) {
+    known_ = known;
+    lists_ = lists;
     answer a;
     const double first = first_bound();
     a.bound = first;
@@ -98,7 +103,7 @@ class configuration_solver {
         for (int g = 0; g < s_.grids(); ++g) {
           const aim aims[]{{1, 0}, all, share};
           for (std::size_t i = 0; i < 3; ++i)
-            place->second[i] = std::min(place->second[i], s_.grid(g).block(k, infinite, aims[i], 0, 1).least());
+            place->second[i] = std::min(place->second[i], s_.grid(g).least(k, aims[i]));
         }
       sum_time_.push_back(sum_time_.back() + place->second[0]);
       sum_worth_.push_back(sum_worth_.back() + place->second[1]);
@@ -349,6 +354,7 @@ class configuration_solver {
     a.least_memory = least_memory(all);
     const double known_at_first = known_;
     double bound = 0;
+    a.open = false;
     for (int round = 0;; ++round) {
       look_ahead(all);
       const int best = best_chain(all);
@@ -362,6 +368,14 @@ class configuration_solver {
       bool listed = true;
       for (label const& l : way) listed = listed && l.point >= 0;
       if (listed || bound >= enough() || round >= how_.rounds) break;
+      if (sketch(way)) {
+        take(way, a);
+        if (bound >= enough()) break;
+      }
+      if (!lists_) {
+        a.open = true;
+        break;
+      }
       if (!list_further(way)) break;
       take(way, a);
     }
@@ -376,6 +390,17 @@ class configuration_solver {
         for (int e = b + 1; e <= n_; ++e)
           if ((e == n_ || p_.begins(e)) && !fits(b, e) && with_stage(b, e) < time * (1 - how_.tolerance)) return false;
     return true;
+  }
+  // Good ways for stages that have none listed. False when there is nothing new.
+  bool sketch(std::vector<label> const& way) {
+    bool moved = false;
+    for (std::size_t s = 0; s < way.size(); ++s) {
+      stage_problem& of = problem_of(static_cast<int>(s), way[s].begin, end_of(way, s), way[s].grid);
+      stage_entry& e = of.at(way[s].entry, way[s].exit);
+      moved = moved || !e.sketched;
+      stage_listing(of, how_.listing).sketch(way[s].entry, way[s].exit);
+    }
+    return moved;
   }
   // False when no stage could be listed further.
   bool list_further(std::vector<label> const& way) {
@@ -393,7 +418,7 @@ class configuration_solver {
       for (int tries = 0; tries < 60; ++tries) {
         gap = std::max(gap * 3, std::max(how_.tolerance / 4, 1e-4) * std::abs(from) + 1e-300);
         const double cap = std::min(most, e.least_worth + gap);
-        if (!of.solve(way[s].entry, way[s].exit, cap, how_.listing)) {
+        if (!stage_listing(of, how_.listing).list_all(way[s].entry, way[s].exit, cap)) {
           e.stuck = true;
           break;
         }
@@ -424,7 +449,8 @@ class configuration_solver {
   int id_;
   configuration const& c_;
   int n_, stages_;
-  double known_, m_, fill_;
+  double known_ = infinite, m_, fill_;
+  bool lists_ = false;
   std::vector<double> sum_time_, sum_worth_;
   double sum_share_ = 0;
   bool everything_ = false;

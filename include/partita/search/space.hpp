@@ -1,6 +1,6 @@
 // The space of plans of a traced model on a cluster, as a problem for any searcher (docs/reference/search.md):
 //   pipeline stages of equal device counts, each a grid of at most two dimensions; every op cut along any letters that its
-//   annotation allows; micro-batches, schedule, ZeRO stage; every block run again or not.
+//   annotation allows; micro-batches, schedule; a ZeRO stage for every parameter; every block run again or not.
 #pragma once
 #include <map>
 #include <set>
@@ -15,7 +15,7 @@ namespace partita::spaces {
 class plan_space {
  public:
   struct shape_info {
-    int devices = 1, micro_batches = 1, zero = 0;
+    int devices = 1, micro_batches = 1;
     std::vector<std::pair<int, int>> grids;  // outer, inner
   };
 
@@ -87,7 +87,8 @@ class plan_space {
   table_options options_of(shape_info const& s) const {
     table_options o;
     o.micro_samples = (model_.samples + static_cast<std::size_t>(s.micro_batches) - 1) / static_cast<std::size_t>(s.micro_batches);
-    o.zero = s.zero;
+    o.zero = given_.zero.empty() ? std::vector<int>{0, 1, 2} : given_.zero;
+    if (s.devices == 1) o.zero = {0};
     return o;
   }
   std::vector<int> device_counts() const {
@@ -139,7 +140,6 @@ class plan_space {
     }
     problem_.limit = given_.memory > 0 ? given_.memory : costs_->memory(0);
     const double work = least_work();
-    const std::vector<int> zero = given_.zero.empty() ? std::vector<int>{0, 1, 2} : given_.zero;
     std::vector<pipeline_schedule> schedules;
     for (schedule_kind s : given_.schedules.empty() ? std::vector<schedule_kind>{schedule_kind::one_f_one_b} : given_.schedules)
       schedules.push_back({s == schedule_kind::gpipe ? pipeline_schedule::all : pipeline_schedule::stages_behind, 1});
@@ -147,21 +147,19 @@ class plan_space {
     if (stages.empty())
       for (int p = 1; p <= segments(); ++p) stages.push_back(p);
     for (int n : device_counts())
-      for (int m : micro_batch_counts())
-        for (int z : zero) {
-          if (z > 0 && n == 1) continue;
-          const int shape = static_cast<int>(shapes_.size());
-          bool used = false;
-          for (int p : stages) {
-            if (static_cast<long>(p) * n > available_ || p > segments()) continue;
-            for (pipeline_schedule const& s : schedules) {
-              const double per_micro_batch = work / n / m;
-              problem_.configurations.push_back({shape, p, s, per_micro_batch * (s.fill + (m - s.fill) / p)});
-              used = true;
-            }
+      for (int m : micro_batch_counts()) {
+        const int shape = static_cast<int>(shapes_.size());
+        bool used = false;
+        for (int p : stages) {
+          if (static_cast<long>(p) * n > available_ || p > segments()) continue;
+          for (pipeline_schedule const& s : schedules) {
+            const double per_micro_batch = work / n / m;
+            problem_.configurations.push_back({shape, p, s, per_micro_batch * (s.fill + (m - s.fill) / p)});
+            used = true;
           }
-          if (used) shapes_.push_back({n, m, z, grids_of(n)});
         }
+        if (used) shapes_.push_back({n, m, grids_of(n)});
+      }
     problem_.shapes = static_cast<int>(shapes_.size());
     problem_.make_shape = [this](int id) { return make_shape(shapes_[static_cast<std::size_t>(id)]); };
   }

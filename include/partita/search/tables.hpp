@@ -19,9 +19,11 @@ using cut_option = std::array<std::int8_t, grid_dimensions>;
 // What the variables of a table stand for.
 struct table_key {
   struct variable {
-    enum kind { boundary, cut, gathered } what = boundary;
+    enum kind { boundary, cut, gathered, zero } what = boundary;
     int op = -1;      // index in the segment
     int tensor = -1;  // gathered: of the segment's first of its kind
+    int weight = -1;  // zero: of the op's
+    std::vector<int> stages{};  // ZeRO stages. zero: per option; cut: per weight, -1 where there is a choice
   };
   std::vector<variable> variables;
   std::vector<std::vector<cut_option>> cuts;  // per variable: of an op, or of a boundary by axis (below)
@@ -29,11 +31,16 @@ struct table_key {
 
 struct table_options {
   std::size_t micro_samples = 1;  // of the batch, in one micro-batch
-  int zero = 0;
-  int coshard = 1;                // pieces in time
+  std::vector<int> zero{0};       // ZeRO stages that a parameter may have
 };
 
 class table_builder {
+  // Per cut of the reader and ZeRO stage; stages that are no better than another for any cut are left out.
+  struct weight_table {
+    std::vector<int> stages;
+    std::vector<cost> costs;  // [cut][stage]
+  };
+
  public:
   table_builder(segmented_model const& m, std::vector<cut_rule> const& rules, std::vector<std::vector<int>> const& rules_of,
                 grid_costs const& grid, table_options how)
@@ -93,12 +100,38 @@ class table_builder {
       add({table_key::variable::boundary, -1, -1}, std::move(cuts), own);
     }
     // ops
+    struct open_choice {
+      int op, weight;
+      weight_table costs;
+    };
+    std::vector<open_choice> zero;
     std::vector<int> variable_of;
     for (std::size_t i = 0; i < s.ops.size(); ++i) {
       std::vector<cut_option> cuts = op_options(s.ops[i]);
       std::vector<cost> own;
       for (cut_option const& c : cuts) own.push_back(op_cost(s.ops[i], c));
-      variable_of.push_back(add({table_key::variable::cut, static_cast<int>(i), -1}, std::move(cuts), own));
+      table_key::variable v{table_key::variable::cut, static_cast<int>(i), -1};
+      for (std::size_t w = 0; w < s.ops[i].weights.size(); ++w) {
+        weight_table made = weight_costs(s.ops[i].weights[w], cuts);
+        if (made.stages.size() == 1) {
+          v.stages.push_back(made.stages.front());
+          for (std::size_t c = 0; c < cuts.size(); ++c) own[c] += made.costs[c];
+        } else {
+          v.stages.push_back(-1);  // a variable of its own
+          zero.push_back({static_cast<int>(i), static_cast<int>(w), std::move(made)});
+        }
+      }
+      variable_of.push_back(add(std::move(v), std::move(cuts), own));
+    }
+    struct pending {
+      int a, b;
+      std::vector<cost> costs;
+    };
+    std::vector<pending> pairs;
+    for (open_choice& z : zero) {
+      const std::size_t n = z.costs.stages.size();
+      const int v = add({table_key::variable::zero, z.op, -1, z.weight, z.costs.stages}, std::vector<cut_option>(n), std::vector<cost>(n));
+      pairs.push_back({variable_of[static_cast<std::size_t>(z.op)], v, std::move(z.costs.costs)});
     }
     // where tensors come from and who reads them
     struct use {
@@ -128,11 +161,6 @@ class table_builder {
 
     // the exit comes last
     std::vector<std::pair<int, made const*>> exits;  // variable, tensor
-    struct pending {
-      int a, b;
-      std::vector<cost> costs;
-    };
-    std::vector<pending> pairs;
     auto join = [&](int a, int b, auto&& price) {
       std::vector<cost> costs;
       for (int i = 0; i < t.options[static_cast<std::size_t>(a)]; ++i)
@@ -220,7 +248,9 @@ class table_builder {
     {
       std::vector<cut_option> cuts = last ? std::vector<cut_option>{{-1, -1}} : edges;
       const int exit = add({table_key::variable::boundary, -1, -1}, cuts, std::vector<cost>(cuts.size()));
-      for (auto const& [from, x] : exits) {
+      for (auto const& way_out : exits) {
+        const int from = way_out.first;
+        made const* const x = way_out.second;
         const double bytes = bytes_of(x->tensor);
         const changes change(grid_, bytes);
         const bool differentiable = m_.tensors[static_cast<std::size_t>(x->tensor)].differentiable;
@@ -404,10 +434,35 @@ class table_builder {
       if (x.output_kept[o]) r.kept += bytes;
     }
     r.transient = inputs + 2 * outputs;
-    for (searched_weight const& w : x.weights) add_weight(w, c, r);
     return r;
   }
-  void add_weight(searched_weight const& w, cut_option const& c, cost& r) const {
+  weight_table weight_costs(searched_weight const& w, std::vector<cut_option> const& cuts) const {
+    std::vector<std::vector<cost>> of_stage;
+    std::vector<int> stages = w.owned && w.trained ? how_.zero : std::vector<int>{how_.zero.back()};
+    for (int z : stages) {
+      of_stage.emplace_back();
+      for (cut_option const& c : cuts) of_stage.back().push_back(weight_cost(w, c, z));
+    }
+    weight_table t;
+    std::vector<std::size_t> kept;
+    auto no_better = [&](std::size_t a, std::size_t b) {
+      for (std::size_t c = 0; c < cuts.size(); ++c)
+        if (of_stage[a][c].step < of_stage[b][c].step || of_stage[a][c].held < of_stage[b][c].held) return false;
+      return true;
+    };
+    for (std::size_t a = 0; a < stages.size(); ++a) {
+      bool needed = true;
+      for (std::size_t b = 0; b < stages.size() && needed; ++b)
+        if (a != b && no_better(a, b) && (a < b || !no_better(b, a))) needed = false;
+      if (needed) kept.push_back(a);
+    }
+    for (std::size_t a : kept) t.stages.push_back(stages[a]);
+    for (std::size_t c = 0; c < cuts.size(); ++c)
+      for (std::size_t a : kept) t.costs.push_back(of_stage[a][c]);
+    return t;
+  }
+  cost weight_cost(searched_weight const& w, cut_option const& c, int zero) const {
+    cost r;
     op_info const& p = *m_.graph->ops[w.op].info;
     const int rank = p.outputs[0].rank;
     double share = 1;
@@ -425,7 +480,7 @@ class table_builder {
       }
     }
     r.held += share * (w.owned ? w.stored_bytes + w.used_bytes : w.used_bytes > 0 ? w.used_bytes : w.stored_bytes);
-    if (!w.trained) return;
+    if (!w.trained) return r;
     const double gradient = share * w.gradient_bytes;
     // ZeRO shares what replicas would all hold, if some axis is long enough.
     bool shares = false;
@@ -433,14 +488,14 @@ class table_builder {
       std::size_t whole = m_.graph->extent(p.outputs[0].axes[a]);
       shares = shares || (cut_pieces[a] == 1 && whole >= static_cast<std::size_t>(replicas));
     }
-    const int parts = how_.zero > 0 && shares ? replicas : 1;
+    const int parts = zero > 0 && shares ? replicas : 1;
     r.held += gradient;
     for (int d = grid_dimensions; d-- > 0;)
       if (partial[d])
-        r.step += grid_.collective(how_.zero >= 2 && shares ? collective_kind::reduce_scatter : collective_kind::all_reduce, d, gradient);
+        r.step += grid_.collective(zero >= 2 && shares ? collective_kind::reduce_scatter : collective_kind::all_reduce, d, gradient);
     if (!w.owned) {
-      r.step += gradient / 1e11;  // the sum of both readers' gradients
-      return;
+      r.step += grid_.of().send(0, grid_.devices() < grid_.of().devices() ? grid_.devices() : 0, gradient);  // to the first reader
+      return r;
     }
     r.held += share * w.state_bytes / parts;
     std::size_t pieces[max_rank]{};
@@ -454,6 +509,7 @@ class table_builder {
     if (parts > 1)
       for (int d = 0; d < grid_dimensions; ++d)
         if (partial[d]) r.step += grid_.collective(collective_kind::all_gather, d, share * w.stored_bytes);
+    return r;
   }
 
   segmented_model const& m_;

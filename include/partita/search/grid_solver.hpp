@@ -1,0 +1,110 @@
+// The segments of a space on one grid, with what was found out about them.
+#pragma once
+#include <map>
+#include <memory>
+#include <tuple>
+
+#include <partita/search/eliminate.hpp>
+
+namespace partita::spaces {
+
+// What is made small: time per micro-batch and time per step with these factors.
+struct aim {
+  double time = 1, step = 0;
+};
+
+class grid_solver {
+ public:
+  struct piece {
+    std::unique_ptr<eliminator> by;
+    int variant = 0;
+    bool replays = false;
+    double least_running = 0;  // it needs at least this while it runs
+    bool has_kept_twin = false;  // the same costs without running again, which is faster
+  };
+  explicit grid_solver(grid_choice const& g) {
+    for (auto const& variants : g.kinds) {
+      kinds_.emplace_back();
+      for (std::size_t v = 0; v < variants.size(); ++v) {
+        piece x;
+        x.by = std::make_unique<eliminator>(*variants[v].costs);
+        x.variant = static_cast<int>(v);
+        x.replays = variants[v].replays;
+        table const& t = *variants[v].costs;
+        for (int u = 0; u < t.variables(); ++u) {
+          double least = infinite;
+          for (int i = 0; i < t.options[static_cast<std::size_t>(u)]; ++i)
+            least = std::min(least, t.own.transient(t.index(u, i)));
+          x.least_running = std::max(x.least_running, least);
+        }
+        for (variant const& other : variants)
+          x.has_kept_twin = x.has_kept_twin || (x.replays && !other.replays && other.costs == variants[v].costs);
+        if (x.replays) x.least_running += x.by->run({0, 0, 0, 0, 0, 1}).least();
+        kinds_.back().push_back(std::move(x));
+      }
+    }
+  }
+  std::vector<piece>& kind(int k) { return kinds_[static_cast<std::size_t>(k)]; }
+  static weights weigh(aim a, double mu, int in_flight, bool replays) {
+    return {replays ? 2 * a.time : a.time, a.time, a.step, mu, mu * in_flight, replays ? 0 : mu * in_flight};
+  }
+  // The cheapest way through a segment, kept or run again, by variants that need no more than a level while they run.
+  matrix const& block(int kind_id, bool replays, double level, aim a, double mu, int in_flight) {
+    if (mu == 0) in_flight = 1;  // it makes no difference then
+    const key k{kind_id, replays, level, a.time, a.step, mu, in_flight};
+    const auto known = blocks_.find(k);
+    if (known != blocks_.end()) return known->second;
+    matrix r(kind(kind_id).front().by->of().entries(), kind(kind_id).front().by->of().exits());
+    for (piece& x : kind(kind_id)) {
+      if (x.replays != replays || x.least_running > level) continue;
+      matrix const& m = x.by->run(weigh(a, mu, in_flight, replays));
+      for (std::size_t i = 0; i < r.at.size(); ++i) r.at[i] = std::min(r.at[i], m.at[i]);
+    }
+    return blocks_.emplace(k, std::move(r)).first->second;
+  }
+  // The least of all ways through a segment, without a limit.
+  double least(int kind_id, aim a) {
+    double least = block(kind_id, false, infinite, a, 0, 1).least();
+    for (piece& x : kind(kind_id))
+      if (x.replays && !x.has_kept_twin) least = std::min(least, x.by->run(weigh(a, 0, 1, true)).least());
+    return least;
+  }
+  // No way through the segment is worth more.
+  double most(int kind_id, aim a) {
+    double most = 0;
+    for (piece& x : kind(kind_id)) {
+      const weights w = weigh(a, 0, 1, x.replays);
+      table const& t = x.by->of();
+      double sum = 0;
+      auto largest = [&](cost_list const& costs, std::size_t first, std::size_t count) {
+        std::vector<double> each(count, 0.0);
+        costs.add(w, first, count, each.data());
+        return *std::max_element(each.begin(), each.end());
+      };
+      for (std::size_t v = 0; v < t.options.size(); ++v) sum += largest(t.own, t.first[v], static_cast<std::size_t>(t.options[v]));
+      for (table::pair const& p : t.pairs)
+        sum += largest(t.pair_costs, p.first,
+                       static_cast<std::size_t>(t.options[static_cast<std::size_t>(p.a)]) *
+                           static_cast<std::size_t>(t.options[static_cast<std::size_t>(p.b)]));
+      most = std::max(most, sum);
+    }
+    return most * (1 + 1e-9);
+  }
+  long eliminations() const {
+    long n = 0;
+    for (auto const& k : kinds_)
+      for (piece const& x : k) n += x.by->runs();
+    return n;
+  }
+  // What was found under multipliers is of use to one configuration alone.
+  void forget() {
+    std::erase_if(blocks_, [](auto const& b) { return std::get<5>(b.first) > 0; });
+  }
+
+ private:
+  using key = std::tuple<int, bool, double, double, double, double, int>;
+  std::vector<std::vector<piece>> kinds_;
+  std::map<key, matrix> blocks_;
+};
+
+}  // namespace partita::spaces
