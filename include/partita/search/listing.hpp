@@ -32,7 +32,7 @@ class stage_listing {
     stage_entry& e = s_.at(i, j);
     if (e.sketched || !e.points.empty()) return;
     e.sketched = true;
-    for (double most : {1.02, 1.3}) {
+    for (double most : {1.1, 1.5}) {
       std::vector<stage_point> found;
       for (stage_case const& c : s_.cases())
         if (c.worth(i, j) <= e.least_worth * most && c.memory(i, j) + c.level <= s_.limit())
@@ -153,13 +153,15 @@ class stage_listing {
     return true;
   }
   void sketch_columns(int kind, bool replays, stage_case const& c, int r, int to, std::vector<column>& into) {
+    const aim all = s_.worth(), aims[]{all, {all.time, all.step / 4}, {all.time, 0}};
     for (double factor : {0.0, 0.5, 1.0, 2.0}) {
       if (c.mu == 0 && factor > 0) break;
-      for (auto& x : s_.grid().kind(kind)) {
-        if (x.replays != replays || x.least_running > c.level) continue;
-        x.by->run(grid_solver::weigh(s_.worth(), factor * c.mu, s_.in_flight(), replays));
-        add_column(x, x.by->decode(r, to), into);
-      }
+      for (aim const& a : aims)
+        for (auto& x : s_.grid().kind(kind)) {
+          if (x.replays != replays || x.least_running > c.level) continue;
+          x.by->run(grid_solver::weigh(a, factor * c.mu, s_.in_flight(), replays));
+          add_column(x, x.by->decode(r, to), into);
+        }
     }
   }
   void add_column(grid_solver::piece& x, std::vector<int> const& options, std::vector<column>& into) {

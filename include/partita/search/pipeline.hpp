@@ -257,6 +257,18 @@ class configuration_solver {
     of_state.push_back(static_cast<int>(labels_.size()));
     labels_.push_back(l);
   }
+  // What ways that are not listed may be at best, in steps along the line that time and worth trade on: the less time per
+  // micro-batch, the more per step.
+  template <class Visit> void bounds_of(stage_entry const& e, Visit&& visit) const {
+    constexpr int steps = 4;
+    const double worth = std::max(e.least_worth, e.solved), meets = (4 * e.least_mixed - worth) / (3 * m_);
+    if (stages_ == 1 || !(meets > e.least_time)) return visit(e.least_time, worth);
+    for (int k = 0; k < steps; ++k) {
+      const double from = e.least_time + k * (meets - e.least_time) / steps, to = e.least_time + (k + 1) * (meets - e.least_time) / steps;
+      visit(from, std::max(worth, 4 * e.least_mixed - 3 * m_ * to));
+    }
+    visit(meets, worth);
+  }
   // The best chain of bounds and listed ways; -1: none is fast enough.
   int best_chain(std::vector<std::vector<stage_ref>> const& all) {
     labels_.clear();
@@ -287,8 +299,9 @@ class configuration_solver {
               };
               for (std::size_t k = 0; k < e.points.size(); ++k)
                 extend(e.points[k].time, (m_ - fill_) * e.points[k].time + e.points[k].step, static_cast<int>(k));
-              if (e.least_worth < infinite)
-                extend(e.least_time, std::max(e.least_worth, e.solved) - fill_ * e.least_time, -1);
+              if (e.least_worth < infinite && e.solved < infinite) bounds_of(e, [&](double time, double worth) {
+                extend(time, worth - fill_ * time, -1);
+              });
             }
       if (s + 1 == stages_) break;
       in.assign(state_count(), {});
@@ -326,25 +339,51 @@ class configuration_solver {
   }
   int end_of(std::vector<label> const& way, std::size_t s) const { return s + 1 < way.size() ? way[s + 1].begin : n_; }
 
-  // A plan along a chain from the best way listed for each of its stages.
+  // A plan along a chain from the ways listed for its stages: the least sum of times for every slowest stage.
   void take(std::vector<label> const& way, answer& a) {
+    struct option {
+      double time, largest;
+    };
+    std::vector<std::vector<option>> of_stage;
+    std::vector<double> slowest;
+    for (std::size_t s = 0; s < way.size(); ++s) {
+      stage_entry const& e = entry_on(way, s);
+      const double crossing = s == 0 ? 0 : s_.of().crossing(way[s - 1].grid, way[s].grid, kind(way[s].begin), way[s - 1].exit, way[s].entry);
+      of_stage.emplace_back();
+      for (stage_point const& p : e.points) {
+        of_stage.back().push_back({p.time + crossing, (m_ - fill_) * (p.time + crossing) + p.step});
+        slowest.push_back(of_stage.back().back().largest);
+      }
+    }
+    std::vector<std::size_t> best, chosen;
+    double least = infinite;
+    for (double most : slowest) {
+      chosen.clear();
+      double sum = 0;
+      for (auto const& options : of_stage) {
+        std::size_t k = options.size();
+        for (std::size_t i = 0; i < options.size(); ++i)
+          if (options[i].largest <= most && (k == options.size() || options[i].time < options[k].time)) k = i;
+        if (k == options.size()) break;
+        chosen.push_back(k);
+        sum += options[k].time;
+      }
+      if (chosen.size() < way.size() || fill_ * sum + most >= least) continue;
+      least = fill_ * sum + most;
+      best = chosen;
+    }
+    if (best.empty()) return;
     choice x;
     x.configuration = id_;
-    for (std::size_t s = 0; s < way.size(); ++s) {
-      stage_entry const& e = problem_of(static_cast<int>(s), way[s].begin, end_of(way, s), way[s].grid).at(way[s].entry, way[s].exit);
-      if (e.points.empty()) return;
-      std::size_t k = 0;
-      if (way[s].point >= 0) k = static_cast<std::size_t>(way[s].point);
-      else
-        for (std::size_t i = 1; i < e.points.size(); ++i)
-          if (m_ * e.points[i].time + e.points[i].step < m_ * e.points[k].time + e.points[k].step) k = i;
-      x.stages.push_back({way[s].begin, way[s].grid, e.points[k].segments});
-    }
+    for (std::size_t s = 0; s < way.size(); ++s) x.stages.push_back({way[s].begin, way[s].grid, entry_on(way, s).points[best[s]].segments});
     const total t = time_and_memory(p_, s_.of(), x);
     if (t.memory <= p_.limit && t.time < known_) {
       known_ = a.time = t.time;
       a.best = std::move(x);
     }
+  }
+  stage_entry& entry_on(std::vector<label> const& way, std::size_t s) {
+    return problem_of(static_cast<int>(s), way[s].begin, end_of(way, s), way[s].grid).at(way[s].entry, way[s].exit);
   }
 
   // Until the best chain is known. False: stages of more kinds must be looked at.

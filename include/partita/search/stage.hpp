@@ -20,8 +20,8 @@ struct stage_point {
   std::vector<segment_choice> segments;
 };
 struct stage_entry {
-  double least_time = infinite;   // of any way from this entry to this exit
-  double least_worth = infinite;  // of `worth`, the second aim
+  // Of any way from this entry to this exit: time per micro-batch; what it is worth; the same with a quarter of the step.
+  double least_time = infinite, least_worth = infinite, least_mixed = infinite;
   double solved = -infinite;      // every way worth at most this is among the points, or no better than one of them
   bool stuck = false;             // more ways than may be listed
   bool sketched = false;          // some ways were looked for
@@ -61,6 +61,7 @@ class stage_problem {
   int in_flight() const { return in_flight_; }
   int counted() const { return counted_; }
   aim worth() const { return worth_; }
+  aim mixed_aim() const { return {worth_.time, worth_.step / 4}; }
   double limit() const { return limit_; }
   matrix const& block(int kind, bool replays, double level, aim a, double mu) { return g_->block(kind, replays, level, a, mu, in_flight_); }
 
@@ -131,50 +132,54 @@ class stage_problem {
       c.level = level;
       c.memory = memory[count];
       c.worth = worth[count];
-      matrix time = product(level, {1, 0}, 0)[count];
-      if (limit_ != infinite) raise(c, time);
+      matrix time = product(level, {1, 0}, 0)[count], mixed = product(level, mixed_aim(), 0)[count];
+      if (limit_ != infinite) {
+        c.mu = raise(c, worth_, c.worth, &stage_entry::least_worth, most_);
+        if (c.worth.least() <= most_) {
+          raise(c, {1, 0}, time, &stage_entry::least_time, infinite);
+          raise(c, mixed_aim(), mixed, &stage_entry::least_mixed, infinite);
+        }
+      }
       for (std::size_t e = 0; e < entries_.size(); ++e) {
         if (c.memory.at[e] + level > limit_) continue;
         entries_[e].least_time = std::min(entries_[e].least_time, time.at[e]);
         entries_[e].least_worth = std::min(entries_[e].least_worth, c.worth.at[e]);
+        entries_[e].least_mixed = std::min(entries_[e].least_mixed, mixed.at[e]);
       }
       cases_.push_back(std::move(c));
     }
   }
-  // Raises the bounds of a case by a multiplier per byte, found where the lines of two choices, one above and one below the
-  // limit, meet. It is of use only while the case may hold the best way.
-  void raise(stage_case& c, matrix& time) {
+  // Raises the bounds of a case for an aim by a multiplier per byte, found where the lines of two choices, one above and one
+  // below the limit, meet; returns it. `stop`: bounds above it are of no use, per entry and exit or `most`.
+  double raise(stage_case const& c, aim a, matrix& bounds, double stage_entry::*stop, double most) {
     const double room = limit_ - c.level;
     std::size_t best = 0;
-    double least = infinite;
+    double least = infinite, found = 0;
     for (std::size_t e = 0; e < entries_.size(); ++e)
-      if (c.memory.at[e] <= room && c.worth.at[e] < least) {
-        least = c.worth.at[e];
+      if (c.memory.at[e] <= room && bounds.at[e] < least) {
+        least = bounds.at[e];
         best = e;
       }
-    if (least == infinite || least >= entries_[best].least_worth) return;
+    if (least == infinite || least >= entries_[best].*stop) return 0;
     const std::size_t count = static_cast<std::size_t>(c.replays);
     const int i = static_cast<int>(best) / columns_, j = static_cast<int>(best) % columns_;
-    line above = decode(c, worth_, 0, i, j);
-    if (above.memory <= room) return;
-    line below = decode(c, {0, 0}, 1, i, j);
-    for (int round = 0; round < 8 && c.worth.least() <= most_ && c.worth.at[best] < entries_[best].least_worth; ++round) {
+    line above = decode(c, a, 0, a, i, j);
+    if (above.memory <= room) return 0;
+    line below = decode(c, {0, 0}, 1, a, i, j);
+    for (int round = 0; round < 8 && bounds.least() <= most && bounds.at[best] < entries_[best].*stop; ++round) {
       const double mu = (below.worth - above.worth) / (above.memory - below.memory);
       if (!(mu > 0)) break;
-      const matrix m = product(c.level, worth_, mu)[count];
-      if (m.at[best] - mu * room > c.worth.at[best]) c.mu = mu;
-      for (std::size_t e = 0; e < entries_.size(); ++e) c.worth.at[e] = std::max(c.worth.at[e], m.at[e] - mu * room);
-      const line now = decode(c, worth_, mu, i, j);
+      const matrix m = product(c.level, a, mu)[count];
+      if (m.at[best] - mu * room > bounds.at[best]) found = mu;
+      for (std::size_t e = 0; e < entries_.size(); ++e) bounds.at[e] = std::max(bounds.at[e], m.at[e] - mu * room);
+      const line now = decode(c, a, mu, a, i, j);
       if (now.worth + mu * now.memory >= (above.worth + mu * above.memory) * (1 - 1e-6)) break;
       (now.memory > room ? above : below) = now;
     }
-    if (c.mu == 0) return;
-    const double mu = c.mu / worth_.time;
-    const matrix t = product(c.level, {1, 0}, mu)[count];
-    for (std::size_t e = 0; e < entries_.size(); ++e) time.at[e] = std::max(time.at[e], t.at[e] - mu * room);
+    return found;
   }
-  // The worth and memory of the cheapest way of a case from i to j under an aim and a multiplier.
-  line decode(stage_case const& c, aim a, double mu, int i, int j) {
+  // The cheapest way of a case from i to j under an aim and a multiplier: its value by another aim, and its memory.
+  line decode(stage_case const& c, aim a, double mu, aim valued, int i, int j) {
     const std::size_t n = kinds_.size(), counts = static_cast<std::size_t>(counted_) + 1;
     std::vector<std::vector<double>> best(n + 1);  // [place][boundary * counts + count]
     best[0].assign(static_cast<std::size_t>(rows_) * counts, infinite);
@@ -218,7 +223,7 @@ class stage_problem {
           }
       }
       const auto [place, fresh] = known.try_emplace({kinds_[q], how, from, to}, line{});
-      if (fresh) place->second = decode_block(kinds_[q], how == 1, c.level, a, mu, from, to);
+      if (fresh) place->second = decode_block(kinds_[q], how == 1, c.level, a, mu, valued, from, to);
       total.worth += place->second.worth;
       total.memory += place->second.memory;
       to = from;
@@ -226,7 +231,7 @@ class stage_problem {
     }
     return total;
   }
-  line decode_block(int kind, bool replays, double level, aim a, double mu, int from, int to) {
+  line decode_block(int kind, bool replays, double level, aim a, double mu, aim valued, int from, int to) {
     grid_solver::piece* best = nullptr;
     double least = infinite;
     for (auto& x : g_->kind(kind)) {
@@ -238,7 +243,7 @@ class stage_problem {
       }
     }
     const segment_cost c = cost_in_stage(cost_of(best->by->of(), best->by->decode(from, to).data()), best->replays);
-    return {worth_.time * c.time + worth_.step * c.step, c.held + in_flight_ * c.flight};
+    return {valued.time * c.time + valued.step * c.step, c.held + in_flight_ * c.flight};
   }
 
   grid_solver* g_;
