@@ -37,6 +37,9 @@ struct model {
 #if MISTAKE == 2
     h = pt::linear(h, pt::param<pt::f32, vocab, other>(g, "w"));
     // expect 2: mistake::weight_shares_no_axis_with_the_end_of_the_input<.*batch, position, hidden>.*vocab, other>
+#elif MISTAKE == 22
+    h = pt::linear(h, pt::param<pt::f32, hidden>(g, "w"));
+    // expect 22: mistake::weight_of_linear_has_one_axis_which_leaves_none_to_make<.*batch, position, hidden>.*hidden>
 #elif MISTAKE == 3
     h = pt::bias(h, pt::param<pt::f32, other>(g, "b"));
     // expect 3: mistake::bias_axes_are_not_the_last_axes_of_the_input<.*batch, position, hidden>.*other>

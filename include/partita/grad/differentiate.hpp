@@ -11,7 +11,6 @@ namespace mistake {
 template <class...> struct gradient_rule_returns_another_type_than_its_input;
 template <class...> struct gradient_rule_returns_another_number_of_terms;
 template <class...> struct gradient_rule_returns_no_list_of_gradients;
-template <class...> struct op_has_no_gradient_rule;
 template <class...> struct loss_is_not_a_float_scalar;
 }  // namespace mistake
 

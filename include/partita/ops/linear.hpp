@@ -11,6 +11,7 @@ namespace partita {
 
 namespace mistake {
 template <class...> struct weight_shares_no_axis_with_the_end_of_the_input;
+template <class...> struct weight_of_linear_has_one_axis_which_leaves_none_to_make;
 template <class...> struct bias_axes_are_not_the_last_axes_of_the_input;
 }  // namespace mistake
 
@@ -174,7 +175,9 @@ template <class X, class W> struct linear_match {
 };
 template <class X, class W> struct linear_axes;
 template <dtype D, class... A, dtype E, class... B> struct linear_axes<like<D, A...>, like<E, B...>> {
-  using no_match = mistake::weight_shares_no_axis_with_the_end_of_the_input<input_axes<A...>, weight_axes<B...>>;
+  using no_match = std::conditional_t<
+      sizeof...(B) < 2, mistake::weight_of_linear_has_one_axis_which_leaves_none_to_make<input_axes<A...>, weight_axes<B...>>,
+      mistake::weight_shares_no_axis_with_the_end_of_the_input<input_axes<A...>, weight_axes<B...>>>;
   using no_bias = mistake::bias_axes_are_not_the_last_axes_of_the_input<input_axes<A...>, weight_axes<B...>>;
 };
 template <class X, class B> constexpr bool bias_matches() {

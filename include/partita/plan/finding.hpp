@@ -16,8 +16,6 @@ enum class wrong : std::uint8_t {
   model_is_rejected,
   no_gradient_rule,
   two_parameters_of_one_name,
-  axis_without_extent,
-  extents_differ,
   no_such_axis,
   no_op_matches,
   op_lacks_the_axis,
@@ -56,12 +54,9 @@ struct finding {
     case wrong::nothing: return "";
     case wrong::model_is_rejected: return "the model was rejected when it was compiled";
     case wrong::no_gradient_rule:
-      return words({"op ", op, " stands between a parameter and the loss and has no gradient rule; add one or detach its input"});
+      return words({"op ", op, " stands between a parameter and the loss and has no gradient rule; add one, or pt::detach its input"});
     case wrong::two_parameters_of_one_name:
       return words({"two parameters are named ", op, "; give each its own name or scope"});
-    case wrong::axis_without_extent: return words({"axis ", axis, " has no extent: pass pt::bind<", axis, ">(n)"});
-    case wrong::extents_differ:
-      return words({"op ", op, ": axis ", axis, " is ", f.have, " long where ", f.allowed, " elements are to be held"});
     case wrong::no_such_axis: return words({"no op of the model has axis ", axis, letter, where});
     case wrong::no_op_matches: return words({"no op matches \"", op, "\"", where});
     case wrong::op_lacks_the_axis: return words({"op ", op, " has no axis ", axis, ", so it cannot be cut there", where});
