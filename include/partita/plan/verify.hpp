@@ -49,6 +49,25 @@ constexpr bool holds(layout const& held, layout const& wanted, int rank) {
   }
   return encloses(held, wanted, rank);
 }
+// An instance of a node for every index in time of what it is cut by.
+constexpr bool runs_as_often(time_modes const& a, time_modes const& b) {
+  if (a.count != b.count) return false;
+  for (int m = 0; m < a.count; ++m)
+    if (a.modes[m] != b.modes[m] || a.extents[m] != b.extents[m]) return false;
+  return true;
+}
+// Cuts of an op are along its letters, none that is whole, and one part a dimension of the grid.
+constexpr bool cuts_well(op_info const& f, layout const& over) {
+  int taken = 0;
+  for (int p = 0; p < over.count; ++p) {
+    part const& x = over.parts[p];
+    if (x.axis < 0 || x.axis >= f.dim_count || f.dims[x.axis].whole) return false;
+    if (x.in_time()) continue;
+    if (x.level >= over.where.rank || x.pieces != over.where.extents[x.level] || (taken >> x.level & 1) != 0) return false;
+    taken |= 1 << x.level;
+  }
+  return true;
+}
 // flow: every reader's piece lies inside what its device holds, and what it holds is whole, not partial. Checked on the
 // completed plan's own data, whatever `complete` meant to do.
 constexpr finding check_flow(graph_data const& g, plan_base const& plan, completed const& c) {
@@ -60,9 +79,10 @@ constexpr finding check_flow(graph_data const& g, plan_base const& plan, complet
     layout const& kept = c.values[c.source_value[stored]].lay;
     bool good = writer >= 0;
     if (good && c.nodes[writer].kind == node_kind::store) {
-      layout const& arrived = c.values[c.input(c.nodes[writer], 0)].lay;
-      good = !has_partial(arrived) && holds(arrived, kept, rank);
-    } else if (good) good = same_pieces(c.values[c.source_value[t]].lay, kept, rank);
+      node_value const& arrived = c.values[c.input(c.nodes[writer], 0)];
+      good = arrived.tensor == t && c.nodes[writer].first_value == c.source_value[stored] && !has_partial(arrived.lay) &&
+             holds(arrived.lay, kept, rank);
+    } else if (good) good = writer == c.values[c.source_value[t]].node && same_pieces(c.values[c.source_value[t]].lay, kept, rank);
     if (!good) return plan.about(wrong::flow_differs, g.tensors[t].op, nullptr, 0, 0, 0);
   }
   for (int id = 0; id < c.nodes.size; ++id) {
@@ -72,10 +92,12 @@ constexpr finding check_flow(graph_data const& g, plan_base const& plan, complet
     if (n.kind == node_kind::store) continue;
     if (n.kind != node_kind::compute) {
       node_value const &from = c.values[c.input(n, 0)], &to = c.values[n.first_value];
-      if (from.node >= id || from.tensor != to.tensor || !changes_well(n.kind, from.lay, to.lay))
+      if (from.node >= id || from.tensor != to.tensor || !changes_well(n.kind, from.lay, to.lay) || !same_list(to.lay, n.over) ||
+          !runs_as_often(n.time, times_of(n.kind == node_kind::assemble ? from.lay : n.over)))
         return plan.about(wrong::flow_differs, n.op, nullptr, 0, 0, 0);
       continue;
     }
+    if (!cuts_well(f, n.over) || !runs_as_often(n.time, times_of(n.over))) return plan.about(wrong::flow_differs, n.op, nullptr, 0, 0, 0);
     bool passes = false;
     for (int i = 0; i < n.input_count; ++i) {
       node_value const& v = c.values[c.input(n, i)];
