@@ -2,6 +2,7 @@
 #pragma once
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <map>
 #include <string>
 #include <vector>
@@ -74,13 +75,29 @@ inline std::string words_of(layout const& l) {
   return s + "]";
 }
 inline std::string words_of(transition_step const& s) {
-  const char* names[]{"all_reduce", "reduce_scatter", "all_gather", "all_to_all", "slice"};
-  return std::string(names[static_cast<int>(s.kind)]) + "@" + std::to_string(s.level);
+  std::string words(name_of(s.kind));
+  for (int l = 0, n = 0; l < max_levels; ++l)
+    if (s.levels >> l & 1) words += (n++ == 0 ? "@" : "+") + std::to_string(l);
+  return words;
 }
-inline std::string words_of(std::vector<transition_step> const& chain) {
+inline std::string words_of(growing<transition_step> const& chain) {
   std::string s;
   for (transition_step const& step : chain) s += (s.empty() ? "" : ", ") + words_of(step);
   return s;
+}
+
+// Of a device, by number on the grid: those that differ from it along the dimensions only.
+inline std::vector<int> members(placement const& w, int d, unsigned levels) {
+  int mine[max_levels]{}, c[max_levels]{};
+  w.coordinates_at(d, mine);
+  std::vector<int> all;
+  for (int i = 0; i < w.size(); ++i) {
+    w.coordinates_at(i, c);
+    bool same = true;
+    for (int l = 0; l < w.rank; ++l) same = same && ((levels >> l & 1) || c[l] == mine[l]);
+    if (same) all.push_back(i);
+  }
+  return all;
 }
 
 class simulated_tensor {
@@ -102,7 +119,7 @@ class simulated_tensor {
     for (int d = 0; d < w.size(); ++d) {
       held& h = after[static_cast<std::size_t>(d)];
       h.piece = box_at(step.after, d);
-      const std::vector<int> group = members(d, step.level);
+      const std::vector<int> group = members(lay_.where, d, step.levels);
       const held& own = devices_[static_cast<std::size_t>(d)];
       switch (step.kind) {
         case transition_kind::slice:
@@ -112,8 +129,11 @@ class simulated_tensor {
           break;
         case transition_kind::all_reduce:
         case transition_kind::reduce_scatter: {
-          if (!partial_on(lay_, step.level)) return "reduction of what is not partial";
-          if (partial_on(step.after, step.level)) return "what was reduced is called partial";
+          for (int l = 0; l < w.rank; ++l) {
+            if (!(step.levels >> l & 1)) continue;
+            if (!partial_on(lay_, l)) return "reduction of what is not partial";
+            if (partial_on(step.after, l)) return "what was reduced is called partial";
+          }
           std::size_t total = 0;
           for (int m : group) {
             if (!(devices_[static_cast<std::size_t>(m)].piece == own.piece)) return "members reduce different pieces";
@@ -143,6 +163,21 @@ class simulated_tensor {
           }
           break;
         }
+        case transition_kind::permute: {
+          std::vector<bool> taken(devices_.size(), false);
+          for (int other = 0; other < w.size(); ++other) {  // as many devices want each piece as have it
+            int have = 0, want = 0;
+            for (int m = 0; m < w.size(); ++m) {
+              have += devices_[static_cast<std::size_t>(m)].piece == box_at(step.after, other);
+              want += box_at(step.after, m) == box_at(step.after, other);
+            }
+            if (have != want) return "a permute needs a piece more or less often than devices have it";
+            if (devices_[static_cast<std::size_t>(other)].piece == h.piece) h.values = devices_[static_cast<std::size_t>(other)].values;
+          }
+          break;
+        }
+        case transition_kind::send: h.values = own.values; break;
+        case transition_kind::boxes: return "boxes are not a collective";
       }
       if (h.values.size() != h.piece.elements()) return words_of(step) + ": an element has no source";
     }
@@ -183,18 +218,6 @@ class simulated_tensor {
       b.at[a] = cut_interval(l, a, shape_[static_cast<std::size_t>(a)], nullptr,
                              [&](part const& p) { return p.in_time() ? time_ : c[p.level]; });
     return b;
-  }
-  std::vector<int> members(int d, int level) const {
-    int c[max_levels]{};
-    lay_.where.coordinates_at(d, c);
-    std::vector<int> all;
-    for (int k = 0; k < lay_.where.extents[level]; ++k) {
-      c[level] = k;
-      int i = 0;
-      for (int l = 0; l < lay_.where.rank; ++l) i = i * lay_.where.extents[l] + c[l];
-      all.push_back(i);
-    }
-    return all;
   }
   static bool partial_on(layout const& l, int level) {
     for (int p = 0; p < l.count; ++p)
@@ -252,17 +275,27 @@ inline bool equal(layout const& a, layout const& b, int rank) {
     if (!same_on_axis(a, b, axis)) return false;
   return true;
 }
+// What a step costs, by the words of link_cost: of what a device holds, and what its group holds together.
 inline double cost_of(transition_step const& s, layout const& before, double bytes, link_cost const& cost) {
-  double held = bytes;  // of what a device has when the dimension of the step is whole
-  for (int p = 0; p < before.count; ++p)
-    if (!before.parts[p].partial() && before.parts[p].level != s.level) held /= before.parts[p].pieces;
-  const int n = before.where.extents[s.level];
+  double held = bytes, together = bytes;
+  int n = 1;
+  for (int l = 0; l < before.where.rank; ++l)
+    if (s.levels >> l & 1) n *= before.where.extents[l];
+  for (int p = 0; p < before.count; ++p) {
+    part const& x = before.parts[p];
+    if (x.partial()) continue;
+    held /= x.pieces;
+    if (x.in_time() || !(s.levels >> x.level & 1)) together /= x.pieces;
+  }
   switch (s.kind) {
     case transition_kind::all_reduce: return cost.all_reduce(n, held);
     case transition_kind::reduce_scatter: return cost.reduce_scatter(n, held);
-    case transition_kind::all_gather: return cost.all_gather(n, held);
-    case transition_kind::all_to_all: return cost.all_to_all(n, held);
+    case transition_kind::all_gather: return cost.all_gather(n, together);
+    case transition_kind::all_to_all: return cost.all_to_all(n, together);
     case transition_kind::slice: return cost.slice(held);
+    case transition_kind::permute: return cost.permute(held);
+    case transition_kind::send:
+    case transition_kind::boxes: return cost.send(held);
   }
   return 0;
 }
@@ -297,9 +330,10 @@ inline sweep_result sweep(placement const& w, std::vector<std::size_t> const& sh
         return r;
       };
       bool found = false;
-      const std::vector<transition_step> chain = cheapest_chain(from, to, rank, bytes, found, cost);
+      double promised = 0;
+      const growing<transition_step> chain = cheapest_chain(from, to, rank, bytes, found, cost, shape.data(), &promised);
       if (!found) return fail("no chain");
-      if (chain.empty() != equal(from, to, rank)) return fail("an empty chain between different layouts, or the reverse");
+      if ((chain.size == 0) != equal(from, to, rank)) return fail("an empty chain between different layouts, or the reverse");
       simulated_tensor x(from, shape);
       double seconds = 0, most = 0;
       layout before = from;
@@ -311,6 +345,7 @@ inline sweep_result sweep(placement const& w, std::vector<std::size_t> const& sh
       }
       if (const std::string fault = x.arrived(to); !fault.empty()) return fail(words_of(chain) + ": " + fault);
       if (!equal(before, to, rank)) return fail(words_of(chain) + " ends in " + words_of(before));
+      if (std::abs(promised - seconds) > 1e-9 * seconds) return fail(words_of(chain) + " costs something else than was said");
       // the plain way
       layout now = from;
       for (int p = now.count - 1; p >= 0; --p) {
@@ -318,7 +353,7 @@ inline sweep_result sweep(placement const& w, std::vector<std::size_t> const& sh
         for (int q = 0; q < to.count; ++q) keeps = keeps || (to.parts[q].partial() && to.parts[q].level == now.parts[p].level);
         if (keeps) continue;
         transition_step s;
-        s.level = now.parts[p].level;
+        s.levels = 1u << now.parts[p].level;
         s.kind = now.parts[p].partial() ? transition_kind::all_reduce : transition_kind::all_gather;
         most += cost_of(s, now, bytes, cost);
         layout less;
@@ -330,7 +365,7 @@ inline sweep_result sweep(placement const& w, std::vector<std::size_t> const& sh
       for (int q = 0; q < to.count; ++q) {
         if (to.parts[q].partial()) continue;
         transition_step s;
-        s.level = to.parts[q].level;
+        s.levels = 1u << to.parts[q].level;
         most += cost_of(s, now, bytes, cost);
         now.push(to.parts[q]);
       }

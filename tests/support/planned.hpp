@@ -163,9 +163,10 @@ template <class Model> class planned {
       bool found = false;
       if (from.lay.where == to.lay.where) {
         for (transition_step const& s : cheapest_chain(from.lay, to.lay, x.rank, 1e6, found)) {
-          const char* names[]{"all_reduce", "reduce_scatter", "all_gather", "all_to_all", "slice"};
-          m.what += (m.what.empty() ? "" : ", ") + std::string(names[static_cast<int>(s.kind)]) + "(" +
-                    mode(from.lay.where.modes[s.level]) + ")";
+          m.what += (m.what.empty() ? "" : ", ") + std::string(name_of(s.kind)) + "(";
+          for (int l = 0, count = 0; l < from.lay.where.rank; ++l)
+            if (s.levels >> l & 1) m.what += (count++ > 0 ? " " : "") + mode(from.lay.where.modes[l]);
+          m.what += ")";
         }
         if (!found) m.what = "boxes";
       } else m.what = from.lay.where.same_shape(to.lay.where) ? "send" : "boxes";

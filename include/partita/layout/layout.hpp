@@ -112,13 +112,17 @@ struct part {
   int sizes = -1;           // given sizes: where they begin in the plan's list; -1: even
   int unit = 1;             // a cut falls on multiples of this (a group's inner extent)
   reduction reduce = reduction::sum;
+  bool fold = false;        // piece i is chunks i and 2n-1-i of 2n
+  signed char skew = -1;    // in time: coordinate r along this dimension has piece (r - t) mod n at time step t
   constexpr bool partial() const { return axis < 0; }
   constexpr bool in_time() const { return level < 0; }
   constexpr bool operator==(part const& o) const {
     return mode == o.mode && axis == o.axis && level == o.level && pieces == o.pieces && sizes == o.sizes &&
-           unit == o.unit;
+           unit == o.unit && fold == o.fold && skew == o.skew;
   }
 };
+// The piece that a time step is, at a coordinate along the dimension that skews the cut.
+constexpr int skewed(int coordinate, int step, int pieces) { return ((coordinate - step) % pieces + pieces) % pieces; }
 
 struct layout {
   placement where;
@@ -129,10 +133,13 @@ struct layout {
   }
 };
 
+// Two cuts make the same pieces, whoever has them.
+constexpr bool same_division(part const& a, part const& b) {
+  return a.axis == b.axis && a.pieces == b.pieces && a.sizes == b.sizes && a.unit == b.unit && a.fold == b.fold;
+}
 // A cut equals another when it takes its index from the same dimension, or in time from the same mode.
 constexpr bool same_cut(part const& a, part const& b) {
-  return a.axis == b.axis && a.level == b.level && (a.level >= 0 || a.mode == b.mode) && a.pieces == b.pieces &&
-         a.sizes == b.sizes && a.unit == b.unit;
+  return same_division(a, b) && a.level == b.level && (a.level >= 0 || (a.mode == b.mode && a.skew == b.skew));
 }
 
 // The k-th part on an axis (or, for axis -1, the k-th partial part), or -1.

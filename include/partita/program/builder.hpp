@@ -8,10 +8,10 @@
 
 namespace partita::detail {
 
-// A piece as a rank holds it: where, and which box of the tensor.
+// A piece as a rank holds it: where, and which boxes of the tensor.
 struct held {
   reference at{};
-  box piece{};
+  box_list piece{};
   bool valid() const { return at.buffer >= 0; }
 };
 
@@ -28,7 +28,9 @@ class program_builder {
     p_.buffers.push_back(b);
     return static_cast<int>(p_.buffers.size()) - 1;
   }
-  reference fresh(box const& b, dtype type, int tensor) { return {add_buffer(b.elements() * size_of(type), type, tensor), 0}; }
+  reference fresh(box_list const& b, dtype type, int tensor) {
+    return {add_buffer(b.elements() * size_of(type), type, tensor), 0};
+  }
 
   void fill(reference to, std::size_t elements, dtype type, double value, lane where, instance const& of) {
     if (elements == 0) return;
@@ -37,31 +39,28 @@ class program_builder {
     i.payload = static_cast<int>(p_.fills.size()) - 1;
     finish(i, {}, {to.buffer});
   }
-  // One box from one array into another: `piece` of the tensor, of which the arrays hold `from_box` and `to_box`.
-  void copy(held const& from, held const& to, box const& piece, dtype type, lane where, instance const& of,
-            bool combine = false, reduction reduce = reduction::sum) {
-    if (piece.elements() == 0) return;
-    box_copy b;
-    const place_in source = locate(from.piece, piece), target = locate(to.piece, piece);
-    b.from = {from.at.buffer, from.at.offset + source.offset * size_of(type)};
-    b.to = {to.at.buffer, to.at.offset + target.offset * size_of(type)};
-    b.rank = piece.rank;
-    for (int a = 0; a < piece.rank; ++a) {
-      b.extents[a] = piece.at[a].size;
-      b.from_strides[a] = source.strides[a];
-      b.to_strides[a] = target.strides[a];
-    }
-    b.combine = combine;
-    b.reduce = reduce;
+  // What both hold, from the one array into the other.
+  void copy(held const& from, held const& to, dtype type, lane where, instance const& of, bool combine = false,
+            reduction reduce = reduction::sum) {
     instruction i = start(instruction_kind::copy, where, type, of);
     i.first_box = static_cast<int>(p_.boxes.size());
-    i.box_count = 1;
-    p_.boxes.push_back(b);
-    if (combine) finish(i, {b.from.buffer, b.to.buffer}, {b.to.buffer});
-    else finish(i, {b.from.buffer}, {b.to.buffer});
+    std::size_t from_at = 0;
+    for (int k = 0; k < from.piece.count(); ++k) {
+      std::size_t to_at = 0;
+      for (int q = 0; q < to.piece.count(); ++q) {
+        copy_box(from, from_at, from.piece[k], to, to_at, to.piece[q], type, combine, reduce);
+        to_at += to.piece[q].elements();
+      }
+      from_at += from.piece[k].elements();
+    }
+    i.box_count = static_cast<int>(p_.boxes.size()) - i.first_box;
+    if (i.box_count == 0) return;
+    if (combine) finish(i, {from.at.buffer, to.at.buffer}, {to.at.buffer});
+    else finish(i, {from.at.buffer}, {to.at.buffer});
   }
   void collective(instruction_kind kind, collective_call call, dtype type, instance const& of) {
     const int from = call.from.buffer, to = call.to.buffer;
+    call.step = step;
     p_.collectives.push_back(std::move(call));
     instruction i = start(kind, lane::communication, type, of);
     i.payload = static_cast<int>(p_.collectives.size()) - 1;
@@ -72,6 +71,7 @@ class program_builder {
     std::vector<int> reads, writes;
     for (transfer const& t : call.sends) reads.push_back(t.at.buffer);
     for (transfer const& t : call.receives) writes.push_back(t.at.buffer);
+    call.step = step;
     p_.exchanges.push_back(std::move(call));
     instruction i = start(instruction_kind::exchange, lane::communication, type, of);
     i.payload = static_cast<int>(p_.exchanges.size()) - 1;
@@ -100,8 +100,27 @@ class program_builder {
     finish(i, reads, writes);
   }
   program& made() { return p_; }
+  int step = 0;  // of the move that is being lowered
 
  private:
+  void copy_box(held const& from, std::size_t from_at, box const& source_box, held const& to, std::size_t to_at,
+                box const& target_box, dtype type, bool combine, reduction reduce) {
+    const box piece = intersection(source_box, target_box);
+    if (piece.elements() == 0) return;
+    box_copy b;
+    const place_in source = locate(source_box, piece), target = locate(target_box, piece);
+    b.from = {from.at.buffer, from.at.offset + (from_at + source.offset) * size_of(type)};
+    b.to = {to.at.buffer, to.at.offset + (to_at + target.offset) * size_of(type)};
+    b.rank = piece.rank;
+    for (int a = 0; a < piece.rank; ++a) {
+      b.extents[a] = piece.at[a].size;
+      b.from_strides[a] = source.strides[a];
+      b.to_strides[a] = target.strides[a];
+    }
+    b.combine = combine;
+    b.reduce = reduce;
+    p_.boxes.push_back(b);
+  }
   static instruction start(instruction_kind kind, lane where, dtype type, instance const& of) {
     instruction i;
     i.kind = kind;

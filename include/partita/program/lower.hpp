@@ -39,17 +39,23 @@ class rank_lowering {
     return v;
   }
   op_info const& info(int op) const { return *g_.ops[op].info; }
-  static outside outside_of(int tensor, held const& h, box const& whole) {
-    outside o;
-    o.tensor = tensor;
-    o.at = h.at;
-    o.rank = h.piece.rank;
-    for (int a = 0; a < o.rank; ++a) {
-      o.begin[a] = h.piece.at[a].begin;
-      o.extents[a] = h.piece.at[a].size;
-      o.whole[a] = whole.at[a].size;
+  // One entry for each box of a piece.
+  static void put_outside(std::vector<outside>& list, int tensor, held const& h, box const& whole, dtype type) {
+    std::size_t before = 0;
+    for (int k = 0; k < h.piece.count(); ++k) {
+      box const& b = h.piece[k];
+      outside o;
+      o.tensor = tensor;
+      o.at = {h.at.buffer, h.at.offset + before * size_of(type)};
+      o.rank = b.rank;
+      for (int a = 0; a < o.rank; ++a) {
+        o.begin[a] = b.at[a].begin;
+        o.extents[a] = b.at[a].size;
+        o.whole[a] = whole.at[a].size;
+      }
+      list.push_back(o);
+      before += b.elements();
     }
-    return o;
   }
 
   // Sources have no instructions. Stored ones come first and in both programs, so that they lie at the same addresses.
@@ -64,12 +70,12 @@ class rank_lowering {
     operand const& x = info(n.op).outputs[0];
     node_value const& v = c_.values[n.first_value];
     held h;
-    h.piece = box_of(g_, x, v.lay, s_.sizes(), at);
+    h.piece = boxes_at(g_, x, v.lay, s_.sizes(), at);
     const bool stored = kind != source_kind::input;
     h.at = {build_.add_buffer(h.piece.elements() * size_of(x.type), x.type, v.tensor, stored ? region::state : region::arena), 0};
     if (!stored) p_.buffers.back().from_start = true;
     pieces(n.first_value)[0] = h;
-    (stored ? p_.stored : p_.inputs).push_back(outside_of(v.tensor, h, whole_of(g_, x)));
+    put_outside(stored ? p_.stored : p_.inputs, v.tensor, h, whole_of(g_, x), x.type);
   }
 
   void lower(instance const& i) {
@@ -97,23 +103,21 @@ class rank_lowering {
   }
 
   // The wanted piece of a value as one run of memory: a place inside what is held, or a copy of it.
-  reference view(int value, position const& at, box const& wanted, lane where, instance const& of) {
+  reference view(int value, position const& at, box_list const& wanted, lane where, instance const& of) {
     layout const& lay = c_.values[value].lay;
     held const& h = pieces(value)[static_cast<std::size_t>(stored_index(times_of(lay), at))];
     const dtype type = g_.operand_of(c_.values[value].tensor).type;
     if (!h.valid())
       throw_error({"lowering: rank ", rank_, " does not hold what op ", g_.name(c_.nodes[of.node].op).view(),
                    " reads"});
-    if (is_contiguous(h.piece, wanted)) {
-      const std::size_t offset = wanted.elements() == 0 ? 0 : locate(h.piece, wanted).offset * size_of(type);
-      return {h.at.buffer, h.at.offset + offset};
-    }
+    if (const run_in run = find_run(h.piece, wanted); run.one_run)
+      return {h.at.buffer, h.at.offset + run.offset * size_of(type)};
     const std::size_t of_buffer = static_cast<std::size_t>(h.at.buffer);
     if (last_view_.size() <= of_buffer) last_view_.resize(of_buffer + 1, -1);
     for (int v = last_view_[of_buffer]; v >= 0; v = views_[static_cast<std::size_t>(v)].next)
       if (known_view const& k = views_[static_cast<std::size_t>(v)]; k.offset == h.at.offset && k.piece == wanted) return k.made;
     const held made{build_.fresh(wanted, type, c_.values[value].tensor), wanted};
-    build_.copy(h, made, wanted, type, where, of);
+    build_.copy(h, made, type, where, of);
     views_.push_back({h.at.offset, wanted, made.at, last_view_[of_buffer]});
     last_view_[of_buffer] = static_cast<int>(views_.size()) - 1;
     return made.at;
@@ -126,54 +130,104 @@ class rank_lowering {
     bool here = false;
     const position at = position_at(n.over.where, rank_, n.time, i.index, here);
     if (!here) return;
-    compute_call call;
-    call.op = n.op;
-    interval letters[max_dims]{};
+    intervals letters[max_dims]{};
     bool empty = false;
     for (int d = 0; d < f.dim_count; ++d) {
-      letters[d] = letter_interval(g_, f, n.over, d, s_.sizes(), at);
-      call.extents[d] = letters[d].size;
-      call.offsets[d] = letters[d].begin;
-      call.wholes[d] = g_.extent(f.dims[d].axis);
-      empty = empty || letters[d].size == 0;
+      letters[d] = letter_intervals(g_, f, n.over, d, s_.sizes(), at);
+      empty = empty || letters[d].size() == 0;
     }
-    std::vector<reference> inputs, outputs;
-    for (int k = 0; k < n.input_count; ++k) {
-      const int v = c_.input(n, k);
-      if (f.variadic) {
-        if (counts_here(c_.values[v].lay)) inputs.push_back(pieces(v)[0].at);
-      } else inputs.push_back(view(v, at, operand_box(g_, f, f.inputs[k], letters), lane::compute, i));
-    }
+    std::vector<held> outputs;
+    bool accumulate = false;
     const int assembler = direct_assembler(n, e);
     for (int o = 0; o < f.output_count; ++o) {
       operand const& x = f.outputs[o];
       const int v = n.first_value + o;
       node_value const& made = c_.values[v];
       held h;
-      h.piece = operand_box(g_, f, x, letters);
+      h.piece = operand_boxes(g_, f, x, letters);
       const int carried = g_.tensors[made.tensor].carried;
       if (f.is_view) {
-        h.at = inputs[0];
+        const reference in = view(c_.input(n, 0), at, operand_boxes(g_, f, f.inputs[0], letters), lane::compute, i);
+        h.at = in;
         // A result is read after the step, when what is stored has been renewed.
         if (f.is_output && build_.made().buffers[static_cast<std::size_t>(h.at.buffer)].where == region::state) {
           h.at = build_.fresh(h.piece, x.type, made.tensor);
-          build_.copy({inputs[0], h.piece}, h, h.piece, x.type, lane::compute, i);
+          build_.copy({in, h.piece}, h, x.type, lane::compute, i);
         }
       }
       else if (carried >= 0 && detail::renews_in_place(c_, carried, made.tensor, x.rank))
         h.at = pieces(c_.source_value[carried])[0].at;
-      else if (assembler >= 0) h.at = into_assembled(assembler, at, call.accumulate, x.type, made.tensor);
+      else if (assembler >= 0) h.at = into_assembled(assembler, at, accumulate, x.type, made.tensor);
       else h.at = build_.fresh(h.piece, x.type, made.tensor);
       pieces(v)[static_cast<std::size_t>(stored_index(times_of(made.lay), at))] = h;
-      outputs.push_back(h.at);
-      if (empty && !f.is_view && !call.accumulate && h.piece.elements() > 0)
-        build_.fill(h.at, h.piece.elements(), x.type, x.reduce == reduction::max ? -huge : 0, lane::compute, i);
+      if (empty && !f.is_view && !accumulate) fill_empty(h, x, i);
+      outputs.push_back(std::move(h));
     }
     if (f.is_view || empty) return;
-    if (s_.options().workspace)
-      if (const std::size_t bytes = s_.options().workspace(n.op, call.extents); bytes > 0)
-        call.scratch = {build_.add_buffer(bytes, f32, -1), 0};
-    build_.compute(call, inputs, outputs, f.output_count > 0 ? f.outputs[0].type : f32, i);
+    run(i, n, at, letters, outputs, accumulate);
+  }
+  void fill_empty(held const& h, operand const& x, instance const& i) {
+    build_.fill(h.at, h.piece.elements(), x.type, x.reduce == reduction::max ? -huge : 0, lane::compute, i);
+  }
+  // The op on every box of its letters: one call, unless cuts are folded. Where boxes of a folded letter that an output
+  // lacks meet in it, they add up.
+  void run(instance const& i, node const& n, position const& at, intervals const* letters, std::vector<held> const& outputs,
+           bool accumulate) {
+    op_info const& f = *g_.ops[n.op].info;
+    int calls = 1;
+    for (int d = 0; d < f.dim_count; ++d) calls *= letters[d].count;
+    bool meets = false;
+    for (int o = 0; o < f.output_count; ++o) meets = meets || outputs[static_cast<std::size_t>(o)].piece.count() < calls;
+    if (calls > 1 && meets && f.accumulates && !accumulate) {
+      for (int o = 0; o < f.output_count; ++o) fill_empty(outputs[static_cast<std::size_t>(o)], f.outputs[o], i);
+      accumulate = true;
+    }
+    std::vector<std::vector<bool>> written(outputs.size());
+    for (std::size_t o = 0; o < outputs.size(); ++o) written[o].resize(static_cast<std::size_t>(outputs[o].piece.count()));
+    for (int k = 0; k < calls; ++k) {
+      compute_call call;
+      call.op = n.op;
+      call.accumulate = accumulate;
+      intervals one[max_dims]{};
+      bool empty = false;
+      for (int d = f.dim_count - 1, left = k; d >= 0; --d) {
+        const interval x = letters[d].at[left % letters[d].count];
+        left /= letters[d].count;
+        one[d] = {1, {x}};
+        call.extents[d] = x.size;
+        call.offsets[d] = x.begin;
+        call.wholes[d] = g_.extent(f.dims[d].axis);
+        empty = empty || x.size == 0;
+      }
+      if (empty) continue;
+      std::vector<reference> in, out;
+      for (int p = 0; p < n.input_count; ++p) {
+        const int v = c_.input(n, p);
+        if (f.variadic) {
+          if (counts_here(c_.values[v].lay)) in.push_back(pieces(v)[0].at);
+        } else in.push_back(view(v, at, operand_boxes(g_, f, f.inputs[p], one), lane::compute, i));
+      }
+      std::vector<std::pair<held, int>> apart;  // made beside what is there, and combined with it
+      for (int o = 0; o < f.output_count; ++o) {
+        held const& h = outputs[static_cast<std::size_t>(o)];
+        const box_list piece = operand_boxes(g_, f, f.outputs[o], one);
+        int which = 0;
+        std::size_t before = 0;
+        while (which + 1 < h.piece.count() && !(h.piece[which] == piece.first)) before += h.piece[which++].elements();
+        std::vector<bool>::reference seen = written[static_cast<std::size_t>(o)][static_cast<std::size_t>(which)];
+        if (seen && !accumulate) {
+          apart.push_back({{build_.fresh(piece, f.outputs[o].type, -1), piece}, o});
+          out.push_back(apart.back().first.at);
+        } else out.push_back({h.at.buffer, h.at.offset + before * size_of(f.outputs[o].type)});
+        seen = true;
+      }
+      if (s_.options().workspace)
+        if (const std::size_t bytes = s_.options().workspace(n.op, call.extents); bytes > 0)
+          call.scratch = {build_.add_buffer(bytes, f32, -1), 0};
+      build_.compute(call, in, out, f.output_count > 0 ? f.outputs[0].type : f32, i);
+      for (auto const& [made, o] : apart)
+        build_.copy(made, outputs[static_cast<std::size_t>(o)], f.outputs[o].type, lane::compute, i, true, f.outputs[o].reduce);
+    }
   }
   // An operand of a sum over all devices counts where it lies, replicas once.
   bool counts_here(layout const& l) const {
@@ -218,7 +272,7 @@ class rank_lowering {
     held& sum = pieces(a.first_value)[static_cast<std::size_t>(stored_index(times_of(lay), at))];
     accumulate = sum.valid();
     if (!sum.valid()) {
-      sum.piece = box_of(g_, g_.operand_of(tensor), lay, s_.sizes(), at);
+      sum.piece = boxes_at(g_, g_.operand_of(tensor), lay, s_.sizes(), at);
       sum.at = build_.fresh(sum.piece, type, tensor);
     }
     return sum.at;
@@ -237,7 +291,7 @@ class rank_lowering {
     node_value const& made = c_.values[n.first_value];
     held& sum = pieces(n.first_value)[static_cast<std::size_t>(stored_index(times_of(made.lay), at))];
     if (!sum.valid()) {
-      sum.piece = box_of(g_, x, made.lay, s_.sizes(), at);
+      sum.piece = boxes_at(g_, x, made.lay, s_.sizes(), at);
       sum.at = build_.fresh(sum.piece, x.type, source.tensor);
     }
     bool combine = false;
@@ -247,7 +301,7 @@ class rank_lowering {
         combine = combine || index_of_part(q, at) > 0;
         reduce = q.reduce;
       }
-    build_.copy(piece, sum, piece.piece, x.type, lane::compute, i, combine, reduce);
+    build_.copy(piece, sum, x.type, lane::compute, i, combine, reduce);
   }
 
   // A renewed tensor into the place where it is stored.
@@ -259,7 +313,7 @@ class rank_lowering {
     const int from = c_.input(n, 0);
     const dtype type = g_.operand_of(c_.values[from].tensor).type;
     held const& arrived = pieces(from)[static_cast<std::size_t>(stored_index(times_of(c_.values[from].lay), at))];
-    build_.copy(arrived, to, to.piece, type, lane::compute, i);
+    build_.copy(arrived, to, type, lane::compute, i);
   }
 
   // What the world outside reads after the step.
@@ -272,7 +326,7 @@ class rank_lowering {
         held const& h = pieces(n.first_value)[0];
         if (!h.valid()) continue;
         p_.buffers[static_cast<std::size_t>(h.at.buffer)].to_end = true;
-        p_.outputs.push_back(outside_of(c_.values[n.first_value].tensor, h, whole_of(g_, e.info->outputs[0])));
+        put_outside(p_.outputs, c_.values[n.first_value].tensor, h, whole_of(g_, e.info->outputs[0]), e.info->outputs[0].type);
       }
       if (forward_ || !s_.options().keep_gradients || e.when != pass::update) continue;
       for (int k = 0; k < n.input_count && !e.info->variadic; ++k) {
@@ -287,7 +341,8 @@ class rank_lowering {
         held const& h = pieces(v)[static_cast<std::size_t>(stored_index(times_of(c_.values[v].lay), at))];
         if (!h.valid()) continue;
         p_.buffers[static_cast<std::size_t>(h.at.buffer)].to_end = true;
-        p_.gradients.push_back(outside_of(g_.ops[parameter].first_output, h, whole_of(g_, g_.operand_of(tensor))));
+        operand const& x = g_.operand_of(tensor);
+        put_outside(p_.gradients, g_.ops[parameter].first_output, h, whole_of(g_, x), x.type);
       }
     }
   }
@@ -295,7 +350,7 @@ class rank_lowering {
   static constexpr double huge = 1.7976931348623157e308;
   struct known_view {  // a copy of a piece of a buffer that was made before
     std::size_t offset;
-    box piece;
+    box_list piece;
     reference made;
     int next;  // of the same buffer, or -1
   };

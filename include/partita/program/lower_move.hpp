@@ -2,19 +2,11 @@
 #pragma once
 #include <algorithm>
 
-#include <partita/core/sort.hpp>
 #include <partita/program/builder.hpp>
 
 #include <partita/core/begin_planning_code.hpp>
 
 namespace partita::detail {
-
-// All the pieces that a value has, anywhere: for moves by boxes.
-struct source_piece {
-  int device, stored;            // where and under which index in time
-  std::vector<int> partial;      // which partial result it is
-  box piece;
-};
 
 class move_lowering {
  public:
@@ -25,297 +17,335 @@ class move_lowering {
   held lower(instance const& of, std::vector<held> const& sources, bool exclusive) {
     completed const& c = s_.plan_completed();
     node const& n = c.nodes[of.node];
-    node_value const& from = c.values[c.input(n, 0)];
-    node_value const& to = c.values[n.first_value];
-    operand const& x = s_.graph().operand_of(to.tensor);
-    route const& r = s_.route_of(of.node);
-    if (r.by_boxes) return by_boxes(of, n, from, to, x, sources);
-    bool in_from = false, in_to = false;
-    const position at_from = position_at(from.lay.where, rank_, n.time, of.index, in_from);
-    const position at_to = position_at(to.lay.where, rank_, n.time, of.index, in_to);
-    if (!in_from && !in_to) return {};
+    route const& way = s_.route_of(of.node);
+    const int tensor = c.values[n.first_value].tensor;
+    task what{of, n, s_.graph().operand_of(tensor), shape_of(s_.graph(), s_.graph().operand_of(tensor)), tensor, &sources};
+    layout lay = way.start;
     held now;
-    layout lay = from.lay;
-    if (in_from) {
-      now = sources[static_cast<std::size_t>(stored_index(times_of(from.lay), at_from))];
-      for (transition_step const& step : r.before) {
+    bool here = false;
+    position at = position_at(lay.where, rank_, n.time, of.index, here);
+    if (here && (way.steps.size == 0 || way.steps[0].kind != transition_kind::boxes))
+      now = sources[static_cast<std::size_t>(stored_index(times_of(lay), at))];
+    build_.step = 0;
+    for (transition_step const& step : way.steps) {
+      if (step.kind == transition_kind::boxes) now = by_boxes(what, lay, step.after, now);
+      else {
         const int before = now.at.buffer;
-        now = take(step, lay, now, at_from, x, of, to.tensor, exclusive);
-        lay = step.after;
+        if (step.kind == transition_kind::send) now = send(what, lay, step.after, now, at, here);
+        else if (here) now = step.kind == transition_kind::permute ? permute(what, lay, step.after, now, at)
+                                                                   : take(what, step, lay, now, at, exclusive);
         exclusive = exclusive || now.at.buffer != before;  // a slice is a place inside what others may read
       }
-    }
-    if (!r.sends) return now;
-    lay = r.sent;
-    exchange_call call;
-    held arrived;
-    const std::uint64_t tag = tag_of(of);
-    if (in_from) {
-      const int peer = to.lay.where.device(at_from.coordinates);
-      if (peer == rank_) arrived = now;
-      else if (now.piece.elements() > 0)
-        call.sends.push_back({peer, now.at, now.piece.elements() * size_of(x.type), tag});
-    }
-    if (in_to && !arrived.valid()) {
-      const int peer = from.lay.where.device(at_to.coordinates);
-      arrived.piece = box_of(s_.graph(), x, lay, s_.sizes(), at_to);
-      arrived.at = build_.fresh(arrived.piece, x.type, to.tensor);
-      if (arrived.piece.elements() > 0)
-        call.receives.push_back({peer, arrived.at, arrived.piece.elements() * size_of(x.type), tag});
-    }
-    build_.exchange(std::move(call), x.type, of);
-    if (!in_to) return {};
-    lay.where = to.lay.where;
-    for (transition_step const& step : r.after) {
-      arrived = take(step, lay, arrived, at_to, x, of, to.tensor, true);
+      what.sources = nullptr;
+      ++build_.step;
       lay = step.after;
+      at = position_at(lay.where, rank_, n.time, of.index, here);
     }
-    return arrived;
+    return now;
   }
 
  private:
+  struct task {
+    instance const& of;
+    node const& n;
+    operand const& x;
+    tensor_shape shape;
+    int tensor;
+    std::vector<held> const* sources;  // null after the first step
+  };
+
   std::uint64_t tag_of(instance const& of) const {
     return static_cast<std::uint64_t>(s_.instances().first[of.node] + of.index);
   }
+  held fresh(task const& t, box_list const& piece, bool of_tensor = true) {
+    return {build_.fresh(piece, t.x.type, of_tensor ? t.tensor : -1), piece};
+  }
+  // A part of what is held, as a place inside it.
+  static reference inside(held const& h, run_in const& run, dtype type) {
+    return {h.at.buffer, h.at.offset + run.offset * size_of(type)};
+  }
+  box_list piece_at(task const& t, layout const& l, int const* coordinates) const {
+    position p;
+    p.times = t.n.time;
+    t.n.time.index(t.of.index, p.index);
+    for (int k = 0; k < l.where.rank; ++k) p.coordinates[k] = coordinates[k];
+    return boxes_at(l, t.shape, s_.sizes(), p);
+  }
 
-  held take(transition_step const& step, layout const& before, held const& now, position const& at, operand const& x,
-            instance const& of, int tensor, bool exclusive) {
-    placement const& w = before.where;
-    const int n = w.extents[step.level], me = at.coordinates[step.level];
-    auto piece_of = [&](layout const& l, int member) {
-      position p = at;
-      p.coordinates[step.level] = member;
-      return box_of(s_.graph(), x, l, s_.sizes(), p);
-    };
+  held take(task const& t, transition_step const& step, layout const& before, held const& now, position const& at,
+            bool exclusive) {
+    operand const& x = t.x;
     collective_call call;
-    if (step.kind != transition_kind::slice) call.group = s_.group_along(w, step.level, at.coordinates);
+    device_group group;
+    if (step.kind != transition_kind::slice) group = s_.group_of(before.where, step.levels, at.coordinates);
+    call.group = group.id;
     for (int p = 0; p < before.count; ++p)
-      if (before.parts[p].level == step.level && before.parts[p].partial()) call.reduce = before.parts[p].reduce;
+      if (part const& q = before.parts[p]; q.partial() && q.level >= 0 && step.levels >> q.level & 1) call.reduce = q.reduce;
+    const int n = static_cast<int>(group.coordinates.size());
+    auto piece_of = [&](layout const& l, int member) {
+      return piece_at(t, l, group.coordinates[static_cast<std::size_t>(member)].data());
+    };
     held made;
-    made.piece = piece_of(step.after, me);
+    made.piece = piece_at(t, step.after, at.coordinates);
     switch (step.kind) {
       case transition_kind::slice:
-        if (is_contiguous(now.piece, made.piece)) {
-          made.at = {now.at.buffer, now.at.offset + locate(now.piece, made.piece).offset * size_of(x.type)};
+        if (const run_in run = find_run(now.piece, made.piece); run.one_run) {
+          made.at = inside(now, run, x.type);
           return made;
         }
-        made.at = build_.fresh(made.piece, x.type, tensor);
-        build_.copy(now, made, made.piece, x.type, lane::communication, of);
+        made = fresh(t, made.piece);
+        build_.copy(now, made, x.type, lane::communication, t.of);
         return made;
       case transition_kind::all_reduce: {
         if (exclusive) made.at = now.at;
         else {
-          made.at = build_.fresh(made.piece, x.type, tensor);
-          build_.copy(now, made, made.piece, x.type, lane::communication, of);
+          made = fresh(t, made.piece);
+          build_.copy(now, made, x.type, lane::communication, t.of);
         }
         call.to = made.at;
         call.counts = {made.piece.elements()};
-        if (made.piece.elements() > 0) build_.collective(instruction_kind::all_reduce, std::move(call), x.type, of);
+        if (call.counts[0] > 0) build_.collective(instruction_kind::all_reduce, std::move(call), x.type, t.of);
         return made;
       }
       case transition_kind::all_gather: {
-        made.at = build_.fresh(made.piece, x.type, tensor);
-        bool runs = true;
+        made = fresh(t, made.piece);
+        bool in_order = true;  // one member's piece after another's in what is made
         std::size_t total = 0;
         for (int k = 0; k < n; ++k) {
-          const box b = piece_of(before, k);
-          runs = runs && is_contiguous(made.piece, b);
+          const box_list b = piece_of(before, k);
+          const run_in run = find_run(made.piece, b);
           call.counts.push_back(b.elements());
-          total += b.elements();
+          in_order = in_order && run.one_run && (b.elements() == 0 || run.offset == total);
+          total += call.counts.back();
         }
         if (total == 0) return made;
         call.from = now.at;
-        if (runs) {
+        if (in_order) {
           call.to = made.at;
-          build_.collective(instruction_kind::all_gather, std::move(call), x.type, of);
+          build_.collective(instruction_kind::all_gather, std::move(call), x.type, t.of);
           return made;
         }
         const reference staging{build_.add_buffer(total * size_of(x.type), x.type, -1), 0};
         const std::vector<std::size_t> counts = call.counts;
         call.to = staging;
-        build_.collective(instruction_kind::all_gather, std::move(call), x.type, of);
-        unpack(staging, counts, [&](int k) { return piece_of(before, k); }, made, x.type, of);
+        build_.collective(instruction_kind::all_gather, std::move(call), x.type, t.of);
+        unpack(t, staging, counts, [&](int k) { return piece_of(before, k); }, made);
         return made;
       }
       case transition_kind::reduce_scatter: {
         std::size_t total = 0;
-        bool runs = true;
+        bool in_order = true;
         for (int k = 0; k < n; ++k) {
-          const box b = piece_of(step.after, k);
-          runs = runs && is_contiguous(now.piece, b);
+          const box_list b = piece_of(step.after, k);
+          const run_in run = find_run(now.piece, b);
           call.counts.push_back(b.elements());
-          total += b.elements();
+          in_order = in_order && run.one_run && (b.elements() == 0 || run.offset == total);
+          total += call.counts.back();
         }
-        made.at = build_.fresh(made.piece, x.type, tensor);
+        made = fresh(t, made.piece);
         if (total == 0) return made;
-        call.from = runs ? now.at : pack(now, call.counts, [&](int k) { return piece_of(step.after, k); }, x.type, of);
+        call.from = in_order ? now.at : pack(t, now, call.counts, [&](int k) { return piece_of(step.after, k); });
         call.to = made.at;
-        build_.collective(instruction_kind::reduce_scatter, std::move(call), x.type, of);
+        build_.collective(instruction_kind::reduce_scatter, std::move(call), x.type, t.of);
         return made;
       }
-      case transition_kind::all_to_all: {
-        // Before: a piece of from_axis, all of to_axis. Member k gets its piece of to_axis from every member.
-        auto to_member = [&](int k) { return intersection(now.piece, piece_of(step.after, k)); };
-        auto from_member = [&](int k) { return intersection(made.piece, piece_of(before, k)); };
-        std::size_t sent = 0, received = 0;
-        for (int k = 0; k < n; ++k) {
-          call.counts.push_back(to_member(k).elements());
-          call.receive_counts.push_back(from_member(k).elements());
-          sent += call.counts.back();
-          received += call.receive_counts.back();
-        }
-        made.at = build_.fresh(made.piece, x.type, tensor);
-        call.from = pack(now, call.counts, to_member, x.type, of);
-        const std::vector<std::size_t> counts = call.receive_counts;
-        const reference staging{build_.add_buffer(received * size_of(x.type), x.type, -1), 0};
-        call.to = staging;
-        build_.collective(instruction_kind::all_to_all, std::move(call), x.type, of);
-        unpack(staging, counts, from_member, made, x.type, of);
-        (void)sent;
-        return made;
-      }
+      default: break;
     }
+    // all_to_all. Before: a piece of from_axis, all of to_axis. Member k gets its piece of to_axis from every member.
+    std::vector<box_list> to_member, from_member;
+    std::size_t received = 0;
+    for (int k = 0; k < n; ++k) {
+      to_member.push_back(common(now.piece, piece_of(step.after, k)));
+      from_member.push_back(common(made.piece, piece_of(before, k)));
+      call.counts.push_back(to_member.back().elements());
+      call.receive_counts.push_back(from_member.back().elements());
+      received += call.receive_counts.back();
+    }
+    made = fresh(t, made.piece);
+    call.from = pack(t, now, call.counts, [&](int k) { return to_member[static_cast<std::size_t>(k)]; });
+    const std::vector<std::size_t> counts = call.receive_counts;
+    const reference staging{build_.add_buffer(received * size_of(x.type), x.type, -1), 0};
+    call.to = staging;
+    build_.collective(instruction_kind::all_to_all, std::move(call), x.type, t.of);
+    unpack(t, staging, counts, [&](int k) { return from_member[static_cast<std::size_t>(k)]; }, made);
     return made;
   }
+  // What two pieces share, in the order of the tensor, so that both sides have it in one order.
+  static box_list common(box_list const& a, box_list const& b) {
+    std::vector<box> all;
+    for (int i = 0; i < a.count(); ++i)
+      for (int k = 0; k < b.count(); ++k)
+        if (const box both = intersection(a[i], b[k]); both.elements() > 0) all.push_back(both);
+    auto before = [&](int i, int k) {
+      box const &x = all[static_cast<std::size_t>(i)], &y = all[static_cast<std::size_t>(k)];
+      for (int axis = 0; axis < x.rank; ++axis)
+        if (x.at[axis].begin != y.at[axis].begin) return x.at[axis].begin < y.at[axis].begin;
+      return false;
+    };
+    box_list r{intersection(a.first, b.first)};
+    bool first = true;
+    for (int i : sorted_ids(all.size(), before)) {
+      if (first) r.first = all[static_cast<std::size_t>(i)];
+      else r.rest.push_back(all[static_cast<std::size_t>(i)]);
+      first = false;
+    }
+    if (all.empty()) r.first.at[0].size = 0;
+    return r;
+  }
   template <class PieceOf>
-  reference pack(held const& from, std::vector<std::size_t> const& counts, PieceOf piece_of, dtype type, instance const& of) {
+  reference pack(task const& t, held const& from, std::vector<std::size_t> const& counts, PieceOf piece_of) {
     std::size_t total = 0;
     for (std::size_t k : counts) total += k;
-    const reference staging{build_.add_buffer(total * size_of(type), type, -1), 0};
+    const reference staging{build_.add_buffer(total * size_of(t.x.type), t.x.type, -1), 0};
     std::size_t at = 0;
     for (std::size_t k = 0; k < counts.size(); ++k) {
-      const box b = piece_of(static_cast<int>(k));
-      build_.copy(from, {{staging.buffer, at * size_of(type)}, b}, b, type, lane::communication, of);
+      const held to{{staging.buffer, at * size_of(t.x.type)}, piece_of(static_cast<int>(k))};
+      build_.copy(from, to, t.x.type, lane::communication, t.of);
       at += counts[k];
     }
     return staging;
   }
   template <class PieceOf>
-  void unpack(reference staging, std::vector<std::size_t> const& counts, PieceOf piece_of, held const& to, dtype type,
-              instance const& of) {
+  void unpack(task const& t, reference staging, std::vector<std::size_t> const& counts, PieceOf piece_of, held const& to) {
     std::size_t at = 0;
     for (std::size_t k = 0; k < counts.size(); ++k) {
-      const box b = piece_of(static_cast<int>(k));
-      build_.copy({{staging.buffer, staging.offset + at * size_of(type)}, b}, to, b, type, lane::communication, of);
+      const held from{{staging.buffer, staging.offset + at * size_of(t.x.type)}, piece_of(static_cast<int>(k))};
+      build_.copy(from, to, t.x.type, lane::communication, t.of);
       at += counts[k];
     }
   }
 
-  // The general redistribution: every device gets the parts of its box from devices that have them, partial results one
-  // after the other in their order. Of replicas the reader's own is taken, else one chosen by the reader's number.
-  held by_boxes(instance const& of, node const& n, node_value const& from, node_value const& to, operand const& x,
-                std::vector<held> const& sources) {
-    graph_data const& g = s_.graph();
-    const time_modes stored = times_of(from.lay);
-    std::vector<source_piece> found, pieces;
+  // Every device of one grid to its counterpart on the other.
+  held send(task const& t, layout const& before, layout const& after, held const& now, position const& at, bool here) {
+    exchange_call call;
+    if (here) {
+      const int peer = after.where.device(at.coordinates);
+      if (peer == rank_) return now;
+      if (now.piece.elements() > 0)
+        call.sends.push_back({peer, now.at, now.piece.elements() * size_of(t.x.type), tag_of(t.of)});
+    }
+    held arrived;
+    int c[max_levels]{};
+    if (after.where.coordinates_of(rank_, c)) {
+      arrived = fresh(t, piece_at(t, after, c));
+      if (arrived.piece.elements() > 0)
+        call.receives.push_back({before.where.device(c), arrived.at, arrived.piece.elements() * size_of(t.x.type), tag_of(t.of)});
+    }
+    build_.exchange(std::move(call), t.x.type, t.of);
+    return arrived;
+  }
+
+  // Who has a piece and who wants it, matched in the order of devices; those that do both keep it.
+  struct peers {
+    int to = -1, from = -1;
+  };
+  peers peers_of(task const& t, layout const& before, layout const& after, box_list const& mine, box_list const& wanted) const {
+    std::vector<int> have_mine, want_mine, have_wanted, want_wanted;
+    int c[max_levels]{};
+    for (int i = 0, n = before.where.size(); i < n; ++i) {
+      before.where.coordinates_at(i, c);
+      const int device = before.where.device(c);
+      const box_list has = piece_at(t, before, c), wants = piece_at(t, after, c);
+      if (has == wants) continue;
+      if (has == mine) have_mine.push_back(device);
+      if (wants == mine) want_mine.push_back(device);
+      if (has == wanted) have_wanted.push_back(device);
+      if (wants == wanted) want_wanted.push_back(device);
+    }
+    auto match = [&](std::vector<int> const& in, std::vector<int> const& out) {
+      const auto at = std::find(in.begin(), in.end(), rank_) - in.begin();
+      return out.at(static_cast<std::size_t>(at));
+    };
+    return {match(have_mine, want_mine), match(want_wanted, have_wanted)};
+  }
+  held permute(task const& t, layout const& before, layout const& after, held const& now, position const& at) {
+    const box_list wanted = piece_at(t, after, at.coordinates);
+    if (wanted == now.piece) return now;
+    const peers with = peers_of(t, before, after, now.piece, wanted);
+    const held made = fresh(t, wanted);
+    exchange_call call;
+    if (now.piece.elements() > 0) call.sends.push_back({with.to, now.at, now.piece.elements() * size_of(t.x.type), tag_of(t.of)});
+    if (wanted.elements() > 0) call.receives.push_back({with.from, made.at, wanted.elements() * size_of(t.x.type), tag_of(t.of)});
+    build_.exchange(std::move(call), t.x.type, t.of);
+    return made;
+  }
+
+  // ---- the general redistribution
+  held by_boxes(task const& t, layout const& before, layout const& after, held const& now) {
+    std::vector<device_piece> sources = sources_of(t, before), wanted;
+    reduction reduce = reduction::sum;
+    for (int k = 0; k < before.count; ++k)
+      if (before.parts[k].partial()) reduce = before.parts[k].reduce;
+    held made;
+    int mine = -1;
+    for (int d = 0, devices = after.where.size(); d < devices; ++d) {
+      int c[max_levels]{};
+      after.where.coordinates_at(d, c);
+      wanted.push_back({after.where.device(c), 0, {}, piece_at(t, after, c)});
+      if (wanted.back().device == rank_) mine = d;
+    }
+    const std::vector<delivery> all = redistribute(sources, wanted);
+    auto held_of = [&](device_piece const& s) -> held const& {
+      return t.sources == nullptr ? now : (*t.sources)[static_cast<std::size_t>(s.stored)];
+    };
+    int of_mine = 0;
+    for (delivery const& d : all) of_mine += d.wanted == mine;
+    if (mine >= 0) made.piece = wanted[static_cast<std::size_t>(mine)].boxes;
+    exchange_call call;
+    std::vector<std::pair<held, bool>> arrivals;  // what is still to be put into its place, and whether it combines
+    for (std::size_t k = 0; k < all.size(); ++k) {
+      delivery const& d = all[k];
+      device_piece const& s = sources[static_cast<std::size_t>(d.source)];
+      const int reader = wanted[static_cast<std::size_t>(d.wanted)].device;
+      const box_list part{d.part};
+      const std::uint64_t tag = tag_of(t.of) << 24 | k;
+      const std::size_t bytes = d.part.elements() * size_of(t.x.type);
+      if (s.device == rank_) {
+        held const& own = held_of(s);
+        const run_in run = find_run(own.piece, part);
+        held packed{run.one_run ? inside(own, run, t.x.type) : reference{}, part};
+        if (!run.one_run) {
+          packed = fresh(t, part, reader == rank_);
+          build_.copy(own, packed, t.x.type, lane::communication, t.of);
+        }
+        if (reader != rank_) call.sends.push_back({reader, packed.at, bytes, tag});
+        else if (of_mine == 1 && made.piece.count() == 1 && part == made.piece) made.at = packed.at;
+        else arrivals.emplace_back(packed, d.combines);
+      } else if (reader == rank_) {
+        const held in = fresh(t, part, of_mine == 1);
+        call.receives.push_back({s.device, in.at, bytes, tag});
+        if (of_mine == 1 && made.piece.count() == 1 && part == made.piece) made.at = in.at;
+        else arrivals.emplace_back(in, d.combines);
+      }
+    }
+    if (mine >= 0 && !made.valid()) made = fresh(t, made.piece);
+    build_.exchange(std::move(call), t.x.type, t.of);
+    for (auto const& [from, combines] : arrivals) build_.copy(from, made, t.x.type, lane::communication, t.of, combines, reduce);
+    return made;
+  }
+  // All the pieces that a value has, anywhere, at the indices in time that the move shares with it.
+  std::vector<device_piece> sources_of(task const& t, layout const& before) const {
+    std::vector<device_piece> found;
+    const time_modes stored = times_of(before);
+    int own[max_time_modes]{};
+    t.n.time.index(t.of.index, own);
     for (int i = 0, count = stored.size(); i < count; ++i) {
       position p;
       p.times = stored;
       stored.index(i, p.index);
-      bool wanted = true;  // an index that the move shares must be the move's own
-      int own[max_time_modes]{};
-      n.time.index(of.index, own);
+      bool wanted = true;
       for (int m = 0; m < stored.count; ++m)
-        if (const int k = n.time.find(stored.modes[m]); k >= 0 && own[k] != p.index[m]) wanted = false;
+        if (const int k = t.n.time.find(stored.modes[m]); k >= 0 && own[k] != p.index[m]) wanted = false;
       if (!wanted) continue;
-      for (int d = 0, devices = from.lay.where.size(); d < devices; ++d) {
-        from.lay.where.coordinates_at(d, p.coordinates);
-        source_piece s{from.lay.where.device_at(d), i, {}, box_of(g, x, from.lay, s_.sizes(), p)};
-        for (int k = 0; k < from.lay.count; ++k)
-          if (from.lay.parts[k].partial()) s.partial.push_back(index_of_part(from.lay.parts[k], p));
+      for (int d = 0, devices = before.where.size(); d < devices; ++d) {
+        before.where.coordinates_at(d, p.coordinates);
+        device_piece s{before.where.device(p.coordinates), i, {}, boxes_at(before, t.shape, s_.sizes(), p)};
+        for (int k = 0; k < before.count; ++k)
+          if (before.parts[k].partial()) s.partial.push_back(index_of_part(before.parts[k], p));
         found.push_back(std::move(s));
       }
     }
-    for (int k : sorted_ids(found.size(), [&](int a, int b) {
-           return found[static_cast<std::size_t>(a)].partial < found[static_cast<std::size_t>(b)].partial;
-         }))
-      pieces.push_back(std::move(found[static_cast<std::size_t>(k)]));
-    reduction reduce = reduction::sum;
-    for (int k = 0; k < from.lay.count; ++k)
-      if (from.lay.parts[k].partial()) reduce = from.lay.parts[k].reduce;
-
-    exchange_call call;
-    struct arrival {
-      reference at;
-      box piece;
-      bool combine;
-    };
-    std::vector<arrival> arrivals;  // of this rank, in the order of partial results
-    held made;
-    bool here = false;
-    std::uint64_t message = 0;
-    for (int d = 0, devices = to.lay.where.size(); d < devices; ++d) {
-      const int device = to.lay.where.device_at(d);
-      position p;
-      p.times = n.time;
-      n.time.index(of.index, p.index);
-      to.lay.where.coordinates_at(d, p.coordinates);
-      const box wanted = box_of(g, x, to.lay, s_.sizes(), p);
-      if (device == rank_) {
-        here = true;
-        made.piece = wanted;
-        made.at = build_.fresh(wanted, x.type, to.tensor);
-      }
-      std::size_t begin = 0;
-      while (begin < pieces.size()) {
-        std::size_t end = begin;
-        while (end < pieces.size() && pieces[end].partial == pieces[begin].partial) ++end;
-        std::vector<std::size_t> taken;  // one holder for each distinct box
-        for (std::size_t k = begin; k < end; ++k) {
-          bool first = true;
-          for (std::size_t q : taken) first = first && !(pieces[q].piece == pieces[k].piece);
-          if (!first || intersection(pieces[k].piece, wanted).elements() == 0) continue;
-          std::vector<std::size_t> holders;
-          std::size_t choice = k;
-          bool own = false;
-          for (std::size_t q = k; q < end; ++q)
-            if (pieces[q].piece == pieces[k].piece) {
-              holders.push_back(q);
-              if (pieces[q].device == device && !own) {
-                choice = q;
-                own = true;
-              }
-            }
-          if (!own) choice = holders[static_cast<std::size_t>(d) % holders.size()];
-          taken.push_back(choice);
-        }
-        for (std::size_t q : taken) {
-          source_piece const& s = pieces[q];
-          const box part = intersection(s.piece, wanted);
-          const std::uint64_t tag = tag_of(of) << 24 | message++;
-          const std::size_t bytes = part.elements() * size_of(x.type);
-          if (s.device == rank_) {
-            held const& mine = sources[static_cast<std::size_t>(s.stored)];
-            if (device == rank_) {
-              if (is_contiguous(mine.piece, part))
-                arrivals.push_back({{mine.at.buffer, mine.at.offset + locate(mine.piece, part).offset * size_of(x.type)},
-                                    part, begin > 0});
-              else {
-                held packed{build_.fresh(part, x.type, to.tensor), part};
-                build_.copy(mine, packed, part, x.type, lane::communication, of);
-                arrivals.push_back({packed.at, part, begin > 0});
-              }
-            } else {
-              held packed{{mine.at.buffer, mine.at.offset + locate(mine.piece, part).offset * size_of(x.type)}, part};
-              if (!is_contiguous(mine.piece, part)) {
-                packed.at = build_.fresh(part, x.type, -1);
-                build_.copy(mine, packed, part, x.type, lane::communication, of);
-              }
-              call.sends.push_back({device, packed.at, bytes, tag});
-            }
-          } else if (device == rank_) {
-            const reference in = build_.fresh(part, x.type, -1);
-            call.receives.push_back({s.device, in, bytes, tag});
-            arrivals.push_back({in, part, begin > 0});
-          }
-        }
-        begin = end;
-      }
-    }
-    build_.exchange(std::move(call), x.type, of);
-    for (arrival const& a : arrivals)
-      build_.copy({a.at, a.piece}, made, a.piece, x.type, lane::communication, of, a.combine, reduce);
-    return here ? made : held{};
+    return found;
   }
 
   lowering const& s_;

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include <partita/core/error.hpp>
-#include <partita/layout/transition.hpp>
+#include <partita/layout/route.hpp>
 #include <partita/program/order.hpp>
 #include <partita/program/pieces.hpp>
 #include <partita/program/program.hpp>
@@ -29,13 +29,10 @@ struct lowering_options {
   std::function<std::size_t(int, std::size_t const*)> workspace;
 };
 
-// A move's way: a chain on the grid it comes from, a send to the grid it goes to, a chain there; or, where no chain
-// exists, boxes sent from wherever they are to wherever they are wanted.
-struct route {
-  bool by_boxes = false;
-  bool sends = false;
-  std::vector<transition_step> before, after;
-  layout sent;  // the layout in which pieces change grids
+// The devices of one group of a collective, by rank, and their coordinates along the dimensions of the group.
+struct device_group {
+  int id = -1;  // into the list of groups
+  std::vector<std::vector<int>> coordinates;  // on the grid, by member
 };
 
 class lowering {
@@ -45,9 +42,9 @@ class lowering {
     if (const finding f = build_instances(g, plan, c, instances_)) throw error(describe(f));
     order_ = order_instances(g, c, instances_, [this](node const& n) { return ticks(n); });
     if (static_cast<int>(order_.size()) != instances_.instances) throw error(describe(check_acyclic(g, c, instances_)));
-    routes_.resize(static_cast<std::size_t>(c.nodes.size));
+    routes_.resize(static_cast<std::size_t>(c.nodes.size), -1);
     for (int id = 0; id < c.nodes.size; ++id)
-      if (c.nodes[id].kind == node_kind::move) routes_[static_cast<std::size_t>(id)] = find_route(c.nodes[id]);
+      if (c.nodes[id].kind == node_kind::move) routes_[static_cast<std::size_t>(id)] = route_of(c.nodes[id]);
     readers_.resize(static_cast<std::size_t>(c.values.size));
     for (int v : c.inputs) ++readers_[static_cast<std::size_t>(v)];
     choose_forward();
@@ -65,7 +62,10 @@ class lowering {
   lowering_options const& options() const { return options_; }
   std::vector<instance> const& order() const { return order_; }
   instance_graph const& instances() const { return instances_; }
-  route const& route_of(int node) const { return routes_[static_cast<std::size_t>(node)]; }
+  // The steps of a move.
+  route const& route_of(int node) const {
+    return known_routes_[static_cast<std::size_t>(routes_[static_cast<std::size_t>(node)])].found;
+  }
   int readers(int value) const { return readers_[static_cast<std::size_t>(value)]; }
   std::vector<std::vector<int>> const& groups() const { return groups_; }
   // Does the forward part, up to the model's outputs, need this node?
@@ -73,22 +73,22 @@ class lowering {
   int const* sizes() const { return plan_->sizes(0); }
   std::uint64_t digest() const { return digest_; }
 
-  // The group of devices that differ from this one in one coordinate only.
-  int group_along(placement const& w, int level, int const* coordinates) const {
-    int c[max_levels]{};
-    for (int l = 0; l < w.rank; ++l) c[l] = coordinates[l];
-    c[level] = 0;
-    return find_group(w.device(c), w.extents[level], w.strides[level]);
+  // The group of a step: the devices that differ from the one at these coordinates along its dimensions only.
+  device_group group_of(placement const& w, unsigned levels, int const* coordinates) const {
+    device_group group;
+    std::vector<int> devices;
+    members(w, levels, coordinates, devices, &group.coordinates);
+    group.id = find_group(devices);
+    return group;
   }
 
  private:
-  // The group of `count` devices from `first` on, `stride` apart; -1: there is none.
-  int find_group(int first, int count, int stride) const {
-    if (static_cast<std::size_t>(first) < groups_from_.size())
-      for (int id : groups_from_[static_cast<std::size_t>(first)]) {
-        std::vector<int> const& members = groups_[static_cast<std::size_t>(id)];
-        if (static_cast<int>(members.size()) == count && (count == 1 || members[1] - first == stride)) return id;
-      }
+  // The group of these devices; -1: there is none.
+  int find_group(std::vector<int> const& devices) const {
+    const auto first = static_cast<std::size_t>(devices.front());
+    if (first < groups_from_.size())
+      for (int id : groups_from_[first])
+        if (groups_[static_cast<std::size_t>(id)] == devices) return id;
     return -1;
   }
   std::int64_t ticks(node const& n) const {  // nanoseconds
@@ -125,75 +125,76 @@ class lowering {
     return s;
   }
 
-  route find_route(node const& n) {
+  // The same change is made in every layer: its route is looked for once.
+  struct known_route {
+    layout from, to;
+    tensor_shape shape;
+    route found;
+  };
+  static bool same_layout(layout const& a, layout const& b) {
+    if (!(a.where == b.where) || a.count != b.count) return false;
+    for (int l = 0; l < a.where.rank; ++l)
+      if (a.where.modes[l] != b.where.modes[l]) return false;
+    for (int p = 0; p < a.count; ++p)
+      if (!(a.parts[p] == b.parts[p]) || a.parts[p].reduce != b.parts[p].reduce) return false;
+    return true;
+  }
+  int route_of(node const& n) {
     completed const& c = *completed_;
     layout const& from = c.values[c.input(n, 0)].lay;
-    layout const& to = n.over;
-    operand const& x = graph_->operand_of(c.values[n.first_value].tensor);
-    route r;
-    bool shared_time = true;  // pieces that are not stored under the same indices do not make a chain
-    const time_modes stored = times_of(from), made = times_of(to);
-    for (int m = 0; m < stored.count; ++m) shared_time = shared_time && made.find(stored.modes[m]) >= 0;
-    const double bytes = tensor_bytes(x);
-    bool found = false;
-    if (shared_time && from.where == to.where) {
-      r.before = cheapest_chain(from, to, x.rank, bytes, found, options_.speed.link);
-      if (found) {
-        r.sent = from;
-        for (transition_step const& s : r.before) make_groups(to.where, s.level);
-        return r;
-      }
-    } else if (shared_time && from.where.same_shape(to.where)) {
-      layout goal = to;
-      goal.where = from.where;
-      std::vector<transition_step> chain = cheapest_chain(from, goal, x.rank, bytes, found, options_.speed.link);
-      if (found) {  // send when nothing is partial any more and pieces are smallest
-        std::size_t at = 0, best = 0;
-        double least = piece_bytes(from, bytes);
-        bool partial = part_on(from, -1, 0) >= 0;
-        if (partial) least = 0;
-        for (transition_step const& s : chain) {
-          ++at;
-          if (part_on(s.after, -1, 0) >= 0) continue;
-          const double now = piece_bytes(s.after, bytes);
-          if (partial || now < least) {
-            best = at;
-            least = now;
-            partial = false;
-          }
-        }
-        r.sends = true;
-        r.before.assign(chain.begin(), chain.begin() + static_cast<std::ptrdiff_t>(best));
-        r.after.assign(chain.begin() + static_cast<std::ptrdiff_t>(best), chain.end());
-        r.sent = best == 0 ? from : r.before.back().after;
-        for (transition_step const& s : r.before) make_groups(from.where, s.level);
-        for (transition_step& s : r.after) {
-          s.after.where = to.where;
-          make_groups(to.where, s.level);
-        }
-        return r;
-      }
+    const tensor_shape x = detail::shape_of(*graph_, graph_->operand_of(c.values[n.first_value].tensor));
+    for (std::size_t k = 0; k < known_routes_.size(); ++k) {
+      known_route const& r = known_routes_[k];
+      bool same = r.shape.rank == x.rank && r.shape.element_bytes == x.element_bytes;
+      for (int a = 0; a < x.rank && same; ++a) same = r.shape.extents[a] == x.extents[a];
+      if (same && same_layout(r.from, from) && same_layout(r.to, n.over)) return static_cast<int>(k);
     }
-    r.by_boxes = true;
-    return r;
+    known_routes_.push_back({from, n.over, x, find_route(from, n.over, x, sizes(), options_.speed.link)});
+    placement w = known_routes_.back().found.start.where;
+    for (transition_step const& s : known_routes_.back().found.steps) {
+      if (s.kind <= transition_kind::all_to_all) make_groups(w, s.levels);
+      w = s.after.where;
+    }
+    return static_cast<int>(known_routes_.size()) - 1;
   }
-  static double piece_bytes(layout const& l, double bytes) {
-    for (int p = 0; p < l.count; ++p)
-      if (!l.parts[p].partial()) bytes /= l.parts[p].pieces;
-    return bytes;
+  static void members(placement const& w, unsigned levels, int const* coordinates, std::vector<int>& devices,
+                      std::vector<std::vector<int>>* all) {
+    int c[max_levels]{};
+    std::vector<std::pair<int, std::vector<int>>> found;
+    for (int l = 0; l < w.rank; ++l) c[l] = levels >> l & 1 ? 0 : coordinates[l];
+    for (int n = detail::devices_over(w, levels), k = 0; k < n; ++k) {
+      int left = k;
+      for (int l = w.rank - 1; l >= 0; --l)
+        if (levels >> l & 1) {
+          c[l] = left % w.extents[l];
+          left /= w.extents[l];
+        }
+      found.emplace_back(w.device(c), std::vector<int>(c, c + w.rank));
+    }
+    for (int k : sorted_ids(found.size(), [&](int a, int b) {
+           return found[static_cast<std::size_t>(a)].first < found[static_cast<std::size_t>(b)].first;
+         })) {
+      devices.push_back(found[static_cast<std::size_t>(k)].first);
+      if (all != nullptr) all->push_back(std::move(found[static_cast<std::size_t>(k)].second));
+    }
   }
-  void make_groups(placement const& w, int level) {
+  void make_groups(placement const& w, unsigned levels) {
+    for (auto const& [known, of] : grouped_)
+      if (of == levels && known == w) return;
+    grouped_.emplace_back(w, levels);
     int c[max_levels]{};
     for (int i = 0, n = w.size(); i < n; ++i) {
       w.coordinates_at(i, c);
-      if (c[level] != 0) continue;
-      const int first = w.device(c);
-      if (find_group(first, w.extents[level], w.strides[level]) >= 0) continue;
-      std::vector<int> members;
-      for (int k = 0; k < w.extents[level]; ++k) members.push_back(first + k * w.strides[level]);
-      if (groups_from_.size() <= static_cast<std::size_t>(first)) groups_from_.resize(static_cast<std::size_t>(first) + 1);
-      groups_from_[static_cast<std::size_t>(first)].push_back(static_cast<int>(groups_.size()));
-      groups_.push_back(std::move(members));
+      bool first = true;
+      for (int l = 0; l < w.rank; ++l) first = first && (!(levels >> l & 1) || c[l] == 0);
+      if (!first) continue;
+      std::vector<int> devices;
+      members(w, levels, c, devices, nullptr);
+      if (find_group(devices) >= 0) continue;
+      const auto from = static_cast<std::size_t>(devices.front());
+      if (groups_from_.size() <= from) groups_from_.resize(from + 1);
+      groups_from_[from].push_back(static_cast<int>(groups_.size()));
+      groups_.push_back(std::move(devices));
     }
   }
   void choose_forward() {
@@ -214,9 +215,11 @@ class lowering {
   lowering_options options_;
   instance_graph instances_;
   std::vector<instance> order_;
-  std::vector<route> routes_;
+  std::vector<int> routes_;  // per node, into those known
+  std::vector<known_route> known_routes_;
   std::vector<int> readers_;
   std::vector<bool> forward_;
+  std::vector<std::pair<placement, unsigned>> grouped_;
   std::vector<std::vector<int>> groups_, groups_from_;  // members; by first member, the groups that begin with it
   std::uint64_t digest_ = 0;
 };

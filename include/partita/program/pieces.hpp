@@ -1,6 +1,6 @@
 // Pieces of ops and tensors on one device at one index in time, as numbers.
 #pragma once
-#include <partita/layout/box.hpp>
+#include <partita/layout/route.hpp>
 #include <partita/plan/completed.hpp>
 
 namespace partita::detail {
@@ -13,17 +13,23 @@ struct position {
 };
 inline int index_of_part(part const& p, position const& at) {
   if (p.level >= 0) return at.coordinates[p.level];
-  const int m = at.times.find(p.mode);
-  return m < 0 ? 0 : at.index[m];
+  const int m = at.times.find(p.mode), step = m < 0 ? 0 : at.index[m];
+  return p.skew < 0 ? step : skewed(at.coordinates[p.skew], step, p.pieces);
 }
 
-// The box that a layout gives one device.
-inline box box_of(graph_data const& g, operand const& x, layout const& l, int const* sizes, position const& at) {
-  box b;
-  b.rank = x.rank;
-  for (int a = 0; a < x.rank; ++a)
-    b.at[a] = cut_interval(l, a, g.extent(x.axes[a]), sizes, [&](part const& p) { return index_of_part(p, at); });
-  return b;
+inline tensor_shape shape_of(graph_data const& g, operand const& x) {
+  tensor_shape s;
+  s.rank = x.rank;
+  s.element_bytes = size_of(x.type);
+  for (int a = 0; a < x.rank; ++a) s.extents[a] = g.extent(x.axes[a]);
+  return s;
+}
+// The piece that a layout gives one device.
+inline box_list boxes_at(layout const& l, tensor_shape const& x, int const* sizes, position const& at) {
+  return boxes_at(l, x.rank, x.extents, sizes, [&](part const& p) { return index_of_part(p, at); });
+}
+inline box_list boxes_at(graph_data const& g, operand const& x, layout const& l, int const* sizes, position const& at) {
+  return boxes_at(l, shape_of(g, x), sizes, at);
 }
 inline box whole_of(graph_data const& g, operand const& x) {
   box b;
@@ -31,24 +37,24 @@ inline box whole_of(graph_data const& g, operand const& x) {
   for (int a = 0; a < x.rank; ++a) b.at[a] = {0, g.extent(x.axes[a])};
   return b;
 }
-// The interval of a letter of an op.
-inline interval letter_interval(graph_data const& g, op_info const& f, layout const& over, int d, int const* sizes,
-                                position const& at) {
-  return cut_interval(over, d, g.extent(f.dims[d].axis), sizes, [&](part const& p) { return index_of_part(p, at); });
+// The intervals of a letter of an op.
+inline intervals letter_intervals(graph_data const& g, op_info const& f, layout const& over, int d, int const* sizes,
+                                  position const& at) {
+  return cut_intervals(over, d, g.extent(f.dims[d].axis), sizes, [&](part const& p) { return index_of_part(p, at); });
 }
 // What an operand's piece is, given the intervals of the op's letters.
-inline box operand_box(graph_data const& g, op_info const& f, operand const& x, interval const* letters) {
-  box b;
-  b.rank = x.rank;
+inline box_list operand_boxes(graph_data const& g, op_info const& f, operand const& x, intervals const* letters) {
+  intervals axes[max_rank];
   for (int a = 0; a < x.rank; ++a) {
-    b.at[a] = letters[x.dims[a]];
-    if (x.inner[a] >= 0) {
-      const std::size_t unit = g.extent(f.dims[x.inner[a]].axis);
-      b.at[a].begin *= unit;
-      b.at[a].size *= unit;
+    axes[a] = letters[x.dims[a]];
+    if (x.inner[a] < 0) continue;
+    const std::size_t unit = g.extent(f.dims[x.inner[a]].axis);
+    for (int k = 0; k < axes[a].count; ++k) {
+      axes[a].at[k].begin *= unit;
+      axes[a].at[k].size *= unit;
     }
   }
-  return b;
+  return boxes_of(axes, x.rank);
 }
 
 // The position of time index `i` of `times`.

@@ -88,6 +88,7 @@ struct collective_call {
   std::vector<std::size_t> counts;  // all_reduce: one; else elements per member (all_to_all: sent to each)
   std::vector<std::size_t> receive_counts;  // all_to_all
   reduction reduce = reduction::sum;
+  int step = 0;  // of its move: the same number on all ranks
 };
 struct transfer {
   int peer = 0;
@@ -95,7 +96,10 @@ struct transfer {
   std::size_t bytes = 0;
   std::uint64_t tag = 0;
 };
-struct exchange_call { std::vector<transfer> sends, receives; };
+struct exchange_call {
+  std::vector<transfer> sends, receives;
+  int step = 0;  // of its move
+};
 
 struct instruction {
   instruction_kind kind = instruction_kind::compute;

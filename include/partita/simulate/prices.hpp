@@ -149,9 +149,8 @@ class pricing {
   using meeting_key = std::tuple<int, int, int, int>;  // node, index, which of the instance's, leader
 
   void begin_class(int c) {
-    groups_.assign(s_.groups().size(), {});
-    last_instance_ = {-1, -1};
     class_ = c;
+    groups_.assign(s_.groups().size(), {});
   }
   known_group const& group(int id) {
     known_group& g = groups_[static_cast<std::size_t>(id)];
@@ -181,7 +180,6 @@ class pricing {
       kind = collective_kind::all_to_all;
       elements *= g.shape.members;  // counts are what one member sends; all hold as much
     }
-    const int which = number_in_instance(i);
     const double flows = concurrent(i, g);
     price made{-1, costs_.collective(kind, g.shape, elements * static_cast<double>(size_of(i.type)), flows)};
     std::vector<link_use> uses;
@@ -192,7 +190,7 @@ class pricing {
           use_link(l, all_[static_cast<std::size_t>(c)].rank, false, flows, made.seconds, uses);
         }
     if (g.local && uses.empty()) return made;
-    made.meeting = meet({i.node, i.index, which, g.local ? -1 - c : g.leader}, c, at, std::move(uses));
+    made.meeting = meet({i.node, i.index, call.step, g.local ? -1 - c : g.leader}, c, at, std::move(uses));
     return made;
   }
   // Sends at once and receives at once, each direction at the speed of its links.
@@ -221,7 +219,7 @@ class pricing {
     price made{-1, latency + std::max(directions[0], directions[1])};
     if (const double measured = costs_.exchange(bytes[0], bytes[1]); measured >= 0) made.seconds = measured;
     if (local && uses.empty()) return made;
-    made.meeting = meet({i.node, i.index, -1, local ? -1 - c : leader_of_exchange(i.node, c)}, c, at, std::move(uses));
+    made.meeting = meet({i.node, i.index, -1 - call.step, local ? -1 - c : leader_of_exchange(i.node, c)}, c, at, std::move(uses));
     return made;
   }
   int meet(meeting_key const& key, int c, int at, std::vector<link_use> uses) {
@@ -235,23 +233,6 @@ class pricing {
       else same->seconds = std::max(same->seconds, u.seconds);
     }
     return found->second;
-  }
-  // Collectives of one move: those before the tensor changes its devices, then those after.
-  int number_in_instance(instruction const& i) {
-    if (last_instance_ != std::pair{i.node, i.index}) {
-      last_instance_ = {i.node, i.index};
-      number_ = 0;
-      node const& n = s_.plan_completed().nodes[i.node];
-      const bool sends = n.kind == node_kind::move && s_.route_of(i.node).sends;
-      int at[max_levels]{};
-      const int rank = all_[static_cast<std::size_t>(class_)].rank;
-      before_ = 0;
-      if (sends && s_.plan_completed().values[s_.plan_completed().input(n, 0)].lay.where.coordinates_of(rank, at))
-        for (transition_step const& step : s_.route_of(i.node).before) before_ += step.kind != transition_kind::slice;
-      after_send_ = sends;
-    }
-    const int mine = number_++;
-    return after_send_ && mine >= before_ ? 1000 + mine - before_ : mine;
   }
   // Groups of the same grid that leave one unit together.
   double concurrent(instruction const& i, known_group const& g) const {
@@ -311,9 +292,7 @@ class pricing {
   simulate_options const& how_;
   std::vector<known_price> known_;  // by op, of the class at hand
   std::vector<known_group> groups_;
-  std::pair<int, int> last_instance_{-1, -1};
-  int class_ = 0, number_ = 0, before_ = 0;
-  bool after_send_ = false;
+  int class_ = 0;
   std::vector<meeting> meetings_;
   std::map<meeting_key, int> meeting_of_;
   std::map<std::pair<int, int>, int> joined_;

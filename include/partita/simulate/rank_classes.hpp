@@ -91,8 +91,13 @@ class refinement {
       if (n.kind == node_kind::compute) add(n.over, [&](int d) { return f.dims[d].axis; }, false);
       else {
         operand const& x = g.operand_of(c.values[n.first_value].tensor);
-        const bool boxes = n.kind == node_kind::move && s_.route_of(static_cast<int>(&n - c.nodes.at)).by_boxes;
-        const bool all = boxes && c.devices <= 128;  // who sends what depends on the coordinate
+        bool all = false;
+        if (n.kind == node_kind::move) {
+          route const& way = s_.route_of(static_cast<int>(&n - c.nodes.at));
+          // Who sends what depends on the coordinate.
+          all = (way.has(transition_kind::boxes) || way.has(transition_kind::permute)) && c.devices <= 128;
+          for (transition_step const& step : way.steps) add(step.after, [&](int a) { return x.axes[a]; }, all);
+        }
         add(n.over, [&](int a) { return x.axes[a]; }, all);
         add(c.values[c.input(n, 0)].lay, [&](int a) { return x.axes[a]; }, all);
       }
@@ -128,8 +133,15 @@ class refinement {
     std::map<std::pair<std::uint64_t, std::uint64_t>, bool> seen;
     for (int id = 0; id < c.nodes.size; ++id) {
       node const& n = c.nodes[id];
-      if (n.kind != node_kind::move || !s_.route_of(id).sends) continue;
-      placement const &from = c.values[c.input(n, 0)].lay.where, &to = n.over.where;
+      if (n.kind != node_kind::move || !s_.route_of(id).has(transition_kind::send)) continue;
+      placement from = s_.route_of(id).start.where, to = from;
+      for (transition_step const& step : s_.route_of(id).steps) {
+        if (step.kind == transition_kind::send) {
+          to = step.after.where;
+          break;
+        }
+        from = step.after.where;
+      }
       if (!seen.emplace(std::pair{key_of(from), key_of(to)}, true).second) continue;
       for (int i = 0, size = from.size(); i < size; ++i) {
         const int a = from.device_at(i), b = to.device_at(i);

@@ -1,0 +1,276 @@
+// Dijkstra's algorithm over the layouts of a grid: what collectives reach from one of them, and at what cost.
+#pragma once
+#include <partita/layout/layout_word.hpp>
+
+#include <partita/core/begin_planning_code.hpp>
+
+namespace partita::detail {
+
+template <class Cost> class layout_search : layout_words {
+ public:
+  struct state {
+    layout_word word = 0;
+    bool sent = false;  // on the second grid
+    bool done = false;
+    double seconds = 0;
+    int before = -1;
+    transition_kind kind = transition_kind::slice;
+    unsigned levels = 0;
+  };
+
+  constexpr layout_search(layout const& from, layout const& to, int rank, double of_bytes, Cost const& cost,
+                          std::size_t const* of_extents = nullptr)
+      : from_(from.where), to_(to.where), sends_(!(from.where == to.where)), cost_(cost) {
+    bytes = of_bytes;
+    extents = of_extents;
+    known_ = collect(from, to, rank);
+    start_ = word_of(from, good_);
+    goal_ = word_of(to, good_);
+  }
+  // Runs until the goal is reached, or everything that can be. Returns the goal's state, or -1.
+  constexpr int run(bool to_goal = true) {
+    if (!known_ || (to_goal && !good_)) return -1;
+    sends_ = sends_ && to_goal;
+    table_.resize(64);
+    for (int i = 0; i < table_.size; ++i) table_[i] = -1;
+    reach(-1, start_, false, transition_kind::slice, 0, 0);
+    while (heap_.size > 0) {
+      const int at = pop();
+      if (states[at].done) continue;
+      states[at].done = true;
+      if (to_goal && states[at].word == goal_ && states[at].sent == sends_) return at;
+      expand(at);
+    }
+    return -1;
+  }
+  constexpr layout layout_of(state const& s) const {
+    layout l;
+    l.where = s.sent ? to_ : from_;
+    for (layout_word w = s.word; w != 0; w >>= 8) {
+      part p = item(w);
+      if (p.level >= 0) p.mode = l.where.modes[p.level];
+      l.push(p);
+    }
+    return l;
+  }
+  constexpr growing<transition_step> chain_to(int at) const {
+    growing<int> way;
+    for (int i = at; states[i].before >= 0; i = states[i].before) way.push(i);
+    growing<transition_step> chain;
+    for (int k = way.size - 1; k >= 0; --k) {
+      state const &s = states[way[k]], &b = states[s.before];
+      transition_step step{s.kind, s.levels, -1, -1, layout_of(s)};
+      for (layout_word w = b.word; w != 0; w >>= 8)
+        if (part const& p = item(w); p.level >= 0 && !p.partial() && s.levels >> p.level & 1) step.from_axis = p.axis;
+      for (layout_word w = s.word; w != 0; w >>= 8)
+        if (part const& p = item(w); p.level >= 0 && !p.partial() && s.levels >> p.level & 1) step.to_axis = p.axis;
+      chain.push(step);
+    }
+    return chain;
+  }
+  growing<state> states;
+
+ private:
+  constexpr bool may_add(layout_word w, int i) const {
+    if (items[i].sizes >= 0 && pieces_of(w, items[i].axis) > 1) return false;  // sizes are of the whole axis
+    if (wide) return true;
+    // On large grids: what the goal has next on the axis.
+    int k = 0;
+    for (; w != 0; w >>= 8) k += item(w).axis == items[i].axis;
+    for (layout_word g = goal_; g != 0; g >>= 8)
+      if (item(g).axis == items[i].axis && k-- == 0) return same_cut(item(g), items[i]);
+    return false;
+  }
+
+  constexpr void reach(int before, layout_word word, bool sent, transition_kind kind, unsigned levels, double seconds) {
+    const int slot = find(word, sent);
+    if (table_[slot] >= 0) {
+      state& s = states[table_[slot]];
+      if (s.done || seconds >= s.seconds) return;
+      s.seconds = seconds;
+      s.before = before;
+      s.kind = kind;
+      s.levels = levels;
+    } else {
+      table_[slot] = states.size;
+      states.push({word, sent, false, seconds, before, kind, levels});
+      if (2 * states.size > table_.size) grow();
+    }
+    push(table_[find(word, sent)], seconds);
+  }
+  constexpr int find(layout_word word, bool sent) const {
+    layout_word h = (word ^ (sent ? 0x5bd1e995u : 0u)) * 0x9e3779b97f4a7c15u;
+    int slot = static_cast<int>(h >> 40) & (table_.size - 1);
+    while (table_[slot] >= 0 && !(states[table_[slot]].word == word && states[table_[slot]].sent == sent))
+      slot = (slot + 1) & (table_.size - 1);
+    return slot;
+  }
+  constexpr void grow() {
+    const int room = 4 * table_.size;
+    table_.resize(room);
+    for (int i = 0; i < room; ++i) table_[i] = -1;
+    for (int i = 0; i < states.size; ++i) table_[find(states[i].word, states[i].sent)] = i;
+  }
+  struct waiting {
+    double seconds = 0;
+    int state = 0;
+    constexpr bool before(waiting const& o) const { return seconds != o.seconds ? seconds < o.seconds : state < o.state; }
+  };
+  constexpr void push(int s, double seconds) {
+    heap_.push({seconds, s});
+    for (int i = heap_.size - 1; i > 0 && heap_[i].before(heap_[(i - 1) / 2]); i = (i - 1) / 2) swap(i, (i - 1) / 2);
+  }
+  constexpr int pop() {
+    const int first = heap_[0].state;
+    heap_[0] = heap_[heap_.size - 1];
+    --heap_.size;
+    for (int i = 0;;) {
+      int least = i;
+      for (int k = 2 * i + 1; k <= 2 * i + 2; ++k)
+        if (k < heap_.size && heap_[k].before(heap_[least])) least = k;
+      if (least == i) return first;
+      swap(i, least);
+      i = least;
+    }
+  }
+  constexpr void swap(int i, int j) {
+    const waiting kept = heap_[i];
+    heap_[i] = heap_[j];
+    heap_[j] = kept;
+  }
+
+  constexpr void expand(int at) {
+    const layout_word word = states[at].word;
+    const bool sent = states[at].sent;
+    placement const& w = sent ? to_ : from_;
+    const double now = states[at].seconds, mine = held(word);
+    unsigned partial = 0, cut = 0, wanted_partial = 0;
+    for (layout_word x = word; x != 0; x >>= 8)
+      if (part const& p = item(x); p.level >= 0) (p.partial() ? partial : cut) |= 1u << p.level;
+    for (layout_word x = goal_; x != 0; x >>= 8)
+      if (part const& p = item(x); p.level >= 0 && p.partial()) wanted_partial |= 1u << p.level;
+    auto take = [&](layout_word next, transition_kind kind, unsigned levels, double rest) {
+      reach(at, next, sent, kind, levels, now + step_seconds(cost_, w, kind, levels, mine, rest));
+    };
+    if (sends_ && !sent)
+      reach(at, word, true, transition_kind::send, 0, now + step_seconds(cost_, to_, transition_kind::send, 0, mine, mine));
+    // Slices.
+    for (int i = 0; i < items.size; ++i) {
+      part const& p = items[i];
+      if (p.level < 0 || p.partial() || ((cut | partial) >> p.level & 1) || !may_add(word, i)) continue;
+      take(with(word, i), transition_kind::slice, 1u << p.level, mine);
+    }
+    // Reductions over any of the partial dimensions.
+    const unsigned open = partial & ~frozen & ~wanted_partial;
+    for (unsigned levels = open; levels != 0; levels = (levels - 1) & open) {
+      if (!one_reduction(word, levels)) continue;
+      const layout_word rest = without(word, levels);
+      take(rest, transition_kind::all_reduce, levels, mine);
+      add_cuts(rest, levels, -1, [&](layout_word next) { take(next, transition_kind::reduce_scatter, levels, mine); });
+    }
+    // The innermost cuts of axes, gathered or exchanged for cuts of another axis.
+    gather(word, 0, 0, take);
+    if ((cut & frozen) == 0 && frozen == 0 && partial == 0 && cut != 0) permute(word, take);
+  }
+  // Every way to cut along all of `levels`, one after the other; `axis` < 0: along any axes.
+  template <class F> constexpr void add_cuts(layout_word w, unsigned levels, int axis, F f) const {
+    if (levels == 0) return f(w);
+    for (int i = 0; i < items.size; ++i) {
+      part const& p = items[i];
+      if (p.level < 0 || p.partial() || !(levels >> p.level & 1) || (axis >= 0 && p.axis != axis) || !may_add(w, i)) continue;
+      add_cuts(with(w, i), levels & ~(1u << p.level), axis, f);
+    }
+  }
+  template <class F> constexpr void gather(layout_word word, int from_axis, unsigned taken, F const& take) {
+    for (int axis = from_axis; axis < max_rank; ++axis) {
+      unsigned levels = taken;
+      layout_word rest = without(word, levels);
+      for (int l = innermost(rest, axis); l >= 0; l = innermost(rest, axis)) {
+        levels |= 1u << l;
+        rest = without(word, levels);
+        const double whole = held(rest);
+        take(rest, transition_kind::all_gather, levels, whole);
+        if (taken == 0)
+          for (int other = 0; other < max_rank; ++other)
+            if (other != axis)
+              add_cuts(rest, levels, other, [&](layout_word next) { take(next, transition_kind::all_to_all, levels, whole); });
+        gather(word, axis + 1, levels, take);
+      }
+    }
+  }
+  // The same pieces on other devices.
+  template <class F> constexpr void permute(layout_word word, F const& take) {
+    if (wide && is_plain(word)) return regroup(word, 0, 0, 0, take);
+    int to[max_levels]{};
+    for (int l = 0; l < from_.rank; ++l) to[l] = l;
+    if (wide) return permutations(word, to, 0, take);
+    for (int a = 0; a < from_.rank; ++a)
+      for (int b = a + 1; b < from_.rank; ++b)
+        if (from_.extents[a] == from_.extents[b]) {
+          to[a] = b, to[b] = a;
+          renamed(word, to, take);
+          to[a] = a, to[b] = b;
+        }
+  }
+  // As many pieces of every axis, along any dimensions. `made`: the new layout so far, along the dimensions `used`.
+  template <class F> constexpr void regroup(layout_word word, layout_word made, int axis, unsigned used, F const& take) {
+    while (axis < max_rank && pieces_of(word, axis) == pieces_of(made, axis)) ++axis;
+    if (axis == max_rank) {
+      unsigned levels = 0;
+      for (layout_word a = word, b = made; a != 0 || b != 0; a >>= 8, b >>= 8)
+        {
+          if ((a & 255) == (b & 255)) continue;
+          if (a != 0) levels |= 1u << item(a).level;
+          if (b != 0) levels |= 1u << item(b).level;
+        }
+      if (made != word && same_pieces_of(word, made)) take(made, transition_kind::permute, levels, 0);
+      return;
+    }
+    const int left = pieces_of(word, axis) / pieces_of(made, axis);
+    for (int i = 0; i < items.size; ++i) {
+      part const& p = items[i];
+      if (p.axis != axis || p.level < 0 || p.sizes >= 0 || p.fold || (used >> p.level & 1) || left % p.pieces != 0) continue;
+      regroup(word, with(made, i), axis, used | 1u << p.level, take);
+    }
+  }
+  // Dimensions of one extent change places.
+  template <class F> constexpr void permutations(layout_word word, int* to, int l, F const& take) {
+    if (l == from_.rank) return renamed(word, to, take);
+    for (int k = l; k < from_.rank; ++k) {
+      if (from_.extents[to[k]] != from_.extents[l]) continue;
+      const int a = to[l], b = to[k];
+      to[l] = b, to[k] = a;
+      permutations(word, to, l + 1, take);
+      to[l] = a, to[k] = b;
+    }
+  }
+  template <class F> constexpr void renamed(layout_word word, int const* to, F const& take) {
+    layout_word next = 0;
+    unsigned levels = 0;
+    int at = 0;
+    for (layout_word x = word; x != 0; x >>= 8) {
+      int i = static_cast<int>(x & 255) - 1;
+      if (part p = items[i]; p.level >= 0 && to[p.level] != p.level) {
+        levels |= 1u << p.level | 1u << to[p.level];
+        p.level = static_cast<signed char>(to[p.level]);
+        int k = 0;
+        while (k < items.size && !(items[k].level == p.level && same_division(items[k], p))) ++k;
+        if (k == items.size) return;
+        i = k;
+      }
+      next |= static_cast<layout_word>(i + 1) << (8 * at++);
+    }
+    if (levels != 0) take(next, transition_kind::permute, levels, 0);
+  }
+
+  placement from_, to_;
+  bool sends_, known_ = false, good_ = true;
+  Cost const& cost_;
+  layout_word start_ = 0, goal_ = 0;
+  growing<int> table_;
+  growing<waiting> heap_;
+};
+
+}  // namespace partita::detail
+
+#include <partita/core/end_planning_code.hpp>
