@@ -125,7 +125,7 @@ struct row {
 
 // What no profile says: two cores, threads for links.
 pt::cluster two_cores(pt::profile const& p) {
-  pt::device_kind core;
+  pt::device_kind core{};
   core.name = "core";
   core.flops = {{"f32", 1e11}, {"f64", 5e10}};
   core.memory = 4e9;

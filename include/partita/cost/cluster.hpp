@@ -4,6 +4,7 @@
 #include <boost/hana/define_struct.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <optional>
 #include <string>
@@ -17,12 +18,14 @@ namespace partita {
 
 inline constexpr int cluster_file_version = 1;
 
-// How much of its peak a device reaches: an op of w FLOPs, or of w bytes, runs at `most` w / (w + `half`) of it.
+// How much of its peak a device reaches: a product of w FLOPs, or a pass over w bytes, runs at `most` times the square root
+// of w / (w + `small`) of it. So an op much smaller than `small` takes time as the root of its work, and none takes a
+// constant beside the device's `launch`.
 struct efficiency_curve {
   BOOST_HANA_DEFINE_STRUCT(efficiency_curve,
     (double, most),
-    (double, half));
-  constexpr double at(double work) const { return work > 0 ? most * work / (work + half) : most; }
+    (double, small));
+  double at(double work) const { return work > 0 ? most * std::sqrt(work / (work + small)) : most; }
 };
 
 struct device_kind {
@@ -32,7 +35,7 @@ struct device_kind {
     (double, memory),                        // bytes that a plan may use
     (double, memory_bandwidth),              // bytes per second
     (double, launch),                        // seconds that every op takes beside its work
-    (std::optional<efficiency_curve>, flops_efficiency),   // absent: the peak
+    (std::optional<efficiency_curve>, flops_efficiency),   // of products; absent: the peak
     (std::optional<efficiency_curve>, memory_efficiency),  // absent: the peak
     (std::string, source));                  // where the figures come from
 };
@@ -110,8 +113,8 @@ struct cluster {
       for (auto const& [type, peak] : k.flops)
         if (!(peak > 0)) wrong("'", k.name, "' has ", peak, " FLOP/s in ", type, ": give a number above 0");
       auto check_curve = [&](std::optional<efficiency_curve> const& curve) {
-        if (curve && (!(curve->most > 0) || curve->most > 1 || curve->half < 0))
-          wrong("'", k.name, "' has an efficiency curve outside of 0 < most <= 1 and half >= 0");
+        if (curve && (!(curve->most > 0) || curve->most > 1 || curve->small < 0))
+          wrong("'", k.name, "' has an efficiency curve outside of 0 < most <= 1 and small >= 0");
       };
       check_curve(k.flops_efficiency);
       check_curve(k.memory_efficiency);

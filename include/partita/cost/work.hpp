@@ -14,7 +14,8 @@ namespace partita {
 
 struct op_work {
   double flops = 0, bytes = 0;
-  dtype type = f32;  // in which it computes
+  dtype type = f32;      // in which it computes
+  bool product = false;  // more points than any operand has elements: what matrix units do
 };
 
 // Elements of an operand's piece, the extents per letter.
@@ -30,25 +31,31 @@ inline double elements_of(operand const& x, std::size_t const* extents) {
 inline op_work work_of(op_info const& f, std::size_t const* extents, int inputs = -1, bool accumulates = false) {
   op_work w;
   if (f.source != source_kind::none || f.is_view) return w;
-  w.flops = f.flops_per_point;
-  for (int d = 0; d < f.dim_count; ++d) w.flops *= static_cast<double>(extents[d]);
+  double points = 1, most = 0;
+  for (int d = 0; d < f.dim_count; ++d) points *= static_cast<double>(extents[d]);
+  w.flops = f.flops_per_point * points;
   bool typed = false;
   const int count = f.variadic && inputs >= 0 ? inputs : f.input_count;
   for (int i = 0; i < count; ++i) {
     operand const& x = f.input(i);
-    w.bytes += elements_of(x, extents) * static_cast<double>(size_of(x.type));
+    const double n = elements_of(x, extents);
+    most = std::max(most, n);
+    w.bytes += n * static_cast<double>(size_of(x.type));
     if (!typed && is_float(x.type)) {
       w.type = x.type;
       typed = true;
     }
   }
   for (int o = 0; o < f.output_count; ++o) {
-    w.bytes += elements_of(f.outputs[o], extents) * static_cast<double>(size_of(f.outputs[o].type)) * (accumulates ? 2 : 1);
+    const double n = elements_of(f.outputs[o], extents);
+    most = std::max(most, n);
+    w.bytes += n * static_cast<double>(size_of(f.outputs[o].type)) * (accumulates ? 2 : 1);
     if (!typed && is_float(f.outputs[o].type)) {
       w.type = f.outputs[o].type;
       typed = true;
     }
   }
+  w.product = points > most;
   return w;
 }
 
@@ -65,7 +72,7 @@ class roofline {
   double peak(dtype type) const { return peak_[static_cast<std::size_t>(type)]; }
   double seconds(op_work const& w) const {
     if (w.flops <= 0 && w.bytes <= 0) return 0;
-    const double compute = w.flops / (peak(w.type) * flops_.at(w.flops));
+    const double compute = w.product ? w.flops / (peak(w.type) * flops_.at(w.flops)) : w.flops / peak(accumulation_of(w.type));
     const double memory = w.bytes / (kind_.memory_bandwidth * memory_.at(w.bytes));
     return kind_.launch + std::max(compute, memory);
   }

@@ -33,7 +33,7 @@ inline rates rates_of(costs const& k, graph_data const& g, int devices) {
     }
   }
   const double bytes = 1 << 30;
-  if (largest.flops > 0) r.flops = largest.flops / k.op(op_work{largest.flops, 0, largest.type});
+  if (largest.flops > 0) r.flops = largest.flops / k.op(op_work{largest.flops, 0, largest.type, largest.product});
   r.bytes = bytes / k.pass_over(bytes);
   const int other = std::min(devices, k.devices()) - 1;
   if (other > 0) {
