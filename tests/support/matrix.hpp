@@ -141,6 +141,7 @@ template <class Model, dtype Type = f64> class tried {
     }
   }
   graph_data const& graph() const { return both_.graph(); }
+  int forward_ops() const { return both_.graph().forward_count; }
   std::function<void(named_values&)> change_inputs = [](named_values&) {};  // what a step is given, before it is given
 
  private:

@@ -47,6 +47,8 @@ class plan_space {
     b.build(model_.segments[static_cast<std::size_t>(segment)], boundary_, segment == 0, segment + 1 == segments(), &key);
     return key;
   }
+  // An op that the constraints on cuts leave no way to lie on the last grid that was looked at; or nothing.
+  std::string const& without_options() const { return without_options_; }
   bool replays(int segment, int variant) const {
     return variants_of(segment)[static_cast<std::size_t>(variant)];
   }
@@ -117,6 +119,32 @@ class plan_space {
       if (devices % inner == 0 && (inner > 1 || devices == 1)) all.push_back({devices / inner, inner});
     return all;
   }
+  // Those on which every op has some option.
+  std::vector<std::pair<int, int>> possible_grids(int devices, int micro_batches) {
+    std::vector<std::pair<int, int>> all = grids_of(devices);
+    if (given_.cuts.empty()) return all;
+    std::erase_if(all, [&](std::pair<int, int> const& grid) {
+      const grid_costs g(*costs_, grid.first, grid.second);
+      const table_builder b(model_, given_.cuts, rule_sets_, g, options_of({devices, micro_batches, {}}));
+      for (int first : model_.first_of_kind)
+        for (searched_op const& x : model_.segments[static_cast<std::size_t>(first)].ops)
+          if (b.op_options(x).empty()) {
+            without_options_ = std::string(graph_->name(x.op).view());
+            return true;
+          }
+      return false;
+    });
+    return all;
+  }
+  // Bytes that a plan holds on all devices together, at the least.
+  double least_held() const {
+    double bytes = 0;
+    for (segment const& s : model_.segments)
+      for (searched_op const& x : s.ops)
+        for (searched_weight const& w : x.weights)
+          if (w.owned) bytes += w.stored_bytes + w.used_bytes + w.gradient_bytes + w.state_bytes;
+    return bytes;
+  }
   // Seconds that all the FLOPs of a step take one device that is as efficient as it can be.
   double least_work() const {
     device_kind const& kind = costs_->of().kinds.front();
@@ -139,7 +167,7 @@ class plan_space {
       problem_.may_begin.push_back(given_.stage_begins.contains(s.name));
     }
     problem_.limit = given_.memory > 0 ? given_.memory : costs_->memory(0);
-    const double work = least_work();
+    const double work = least_work(), held = least_held();
     std::vector<pipeline_schedule> schedules;
     for (schedule_kind s : given_.schedules.empty() ? std::vector<schedule_kind>{schedule_kind::one_f_one_b} : given_.schedules)
       schedules.push_back({s == schedule_kind::gpipe ? pipeline_schedule::all : pipeline_schedule::stages_behind, 1});
@@ -149,16 +177,18 @@ class plan_space {
     for (int n : device_counts())
       for (int m : micro_batch_counts()) {
         const int shape = static_cast<int>(shapes_.size());
+        const shape_info info{n, m, possible_grids(n, m)};
+        if (info.grids.empty()) continue;
         bool used = false;
         for (int p : stages) {
-          if (static_cast<long>(p) * n > available_ || p > segments()) continue;
+          if (static_cast<long>(p) * n > available_ || p > segments() || p * n * problem_.limit < held) continue;
           for (pipeline_schedule const& s : schedules) {
             const double per_micro_batch = work / n / m;
             problem_.configurations.push_back({shape, p, s, per_micro_batch * (s.fill + (m - s.fill) / p)});
             used = true;
           }
         }
-        if (used) shapes_.push_back({n, m, grids_of(n)});
+        if (used) shapes_.push_back(info);
       }
     problem_.shapes = static_cast<int>(shapes_.size());
     problem_.make_shape = [this](int id) { return make_shape(shapes_[static_cast<std::size_t>(id)]); };
@@ -222,6 +252,7 @@ class plan_space {
   std::vector<shape_info> shapes_;
   problem problem_;
   int available_ = 1;
+  std::string without_options_;
 };
 
 }  // namespace partita::spaces

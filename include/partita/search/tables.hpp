@@ -77,6 +77,27 @@ class table_builder {
     return all;
   }
 
+  // How an op may be cut on this grid.
+  std::vector<cut_option> op_options(searched_op const& x) const {
+    std::vector<std::int8_t> letters[grid_dimensions];
+    for (int d = 0; d < grid_dimensions; ++d) {
+      letters[d].push_back(-1);
+      for (int l = 0; l < x.info->dim_count && grid_.extent(d) > 1; ++l)
+        if (x.may_cut[l] && extent_of(x.wholes[l], x.is_batch[l]) >= static_cast<std::size_t>(grid_.extent(d)))
+          letters[d].push_back(static_cast<std::int8_t>(l));
+    }
+    std::vector<cut_option> all;
+    for (std::int8_t a : letters[0])
+      for (std::int8_t b : letters[1]) {
+        const cut_option c{a, b};
+        if (a >= 0 && a == b && extent_of(x.wholes[a], x.is_batch[a]) < static_cast<std::size_t>(grid_.devices())) continue;
+        bool good = true;
+        for (int r : rules_of_[static_cast<std::size_t>(x.rule)]) good = good && fits(rules_[static_cast<std::size_t>(r)], x, c);
+        if (good) all.push_back(c);
+      }
+    return all;
+  }
+
   table build(segment const& s, std::vector<axis_info const*> const& boundary, bool first, bool last, table_key* key = nullptr) {
     boundary_ = boundary;
     segment_ = &s;
@@ -319,25 +340,6 @@ class table_builder {
     }
     if (!r.pieces.empty() && std::find(r.pieces.begin(), r.pieces.end(), pieces) == r.pieces.end()) return false;
     return pieces >= r.least_pieces && (r.most_pieces == 0 || pieces <= r.most_pieces);
-  }
-  std::vector<cut_option> op_options(searched_op const& x) const {
-    std::vector<std::int8_t> letters[grid_dimensions];
-    for (int d = 0; d < grid_dimensions; ++d) {
-      letters[d].push_back(-1);
-      for (int l = 0; l < x.info->dim_count && grid_.extent(d) > 1; ++l)
-        if (x.may_cut[l] && extent_of(x.wholes[l], x.is_batch[l]) >= static_cast<std::size_t>(grid_.extent(d)))
-          letters[d].push_back(static_cast<std::int8_t>(l));
-    }
-    std::vector<cut_option> all;
-    for (std::int8_t a : letters[0])
-      for (std::int8_t b : letters[1]) {
-        const cut_option c{a, b};
-        if (a >= 0 && a == b && extent_of(x.wholes[a], x.is_batch[a]) < static_cast<std::size_t>(grid_.devices())) continue;
-        bool good = true;
-        for (int r : rules_of_[static_cast<std::size_t>(x.rule)]) good = good && fits(rules_[static_cast<std::size_t>(r)], x, c);
-        if (good) all.push_back(c);
-      }
-    return all;
   }
   // A boundary lies by axis: an index into the list of axes per dimension, or -1.
   std::vector<cut_option> boundary_options() const {

@@ -1,0 +1,181 @@
+// A choice as a plan, in the three primitives' own words. A policy like any other; `plan.check()` accepts what it makes.
+#pragma once
+#include <string>
+#include <string_view>
+
+#include <partita/policy/schedule.hpp>
+#include <partita/policy/zero.hpp>
+#include <partita/search/space.hpp>
+
+#include <partita/core/begin_planning_code.hpp>
+
+namespace partita::spaces {
+
+class chosen {
+ public:
+  chosen(plan_space const& s, choice const& x)
+      : space_(s), x_(x), configuration_(s.of().configurations[static_cast<std::size_t>(x.configuration)]),
+        shape_(s.shapes()[static_cast<std::size_t>(configuration_.shape)]) {}
+
+  void operator()(plan_base& plan) const {
+    graph_data const& g = plan.graph();
+    std::vector<int> stage_of(static_cast<std::size_t>(g.ops.size), -1);
+    cut_batch(plan);
+    for (std::size_t s = 0; s < x_.stages.size(); ++s) {
+      stage_choice const& stage = x_.stages[s];
+      for (std::size_t i = 0; i < stage.segments.size(); ++i)
+        take(plan, stage.begin + static_cast<int>(i), static_cast<int>(s), stage.segments[i], stage_of);
+    }
+    for (int op = g.ops.size; op-- > 0;)  // what only other sources read, and constants
+      if (stage_of[static_cast<std::size_t>(op)] < 0 && g.ops[op].when == pass::forward) stage_of[static_cast<std::size_t>(op)] = first_stage(g, op, stage_of);
+    assign(plan, stage_of);
+    for (zero_choice const& z : zero_) cut_updates(plan, z);
+    if (shape_.micro_batches > 1) {
+      const auto order = configuration_.schedule.holds == pipeline_schedule::all ? &schedule::gpipe::order : &schedule::one_f_one_b::order;
+      order(plan, static_cast<int>(x_.stages.size()), shape_.micro_batches);
+    }
+  }
+
+ private:
+  static constexpr std::string_view modes[grid_dimensions]{"outer", "inner"};
+  struct zero_choice {
+    int parameter, stage, grid;
+    bool shared[grid_dimensions];
+  };
+  int extent(int grid, int dimension) const {
+    auto const& [outer, inner] = shape_.grids[static_cast<std::size_t>(grid)];
+    return dimension == 0 ? outer : inner;
+  }
+  void cut_batch(plan_base& plan) const {
+    if (shape_.micro_batches < 2) return;
+    if (auto const* batch = space_.model().batch) plan.op_trans(plan.ops(), cut_axis{batch, shape_.micro_batches, mode_name("micro")}, 0);
+  }
+  void cut(plan_base& plan, int op, int letter, int grid, int dimension) const {
+    dim const& x = plan.graph().ops[op].info->dims[letter];
+    if (policy::detail::is_cut_by(plan, op, modes[dimension])) return;
+    plan.op_trans(op_ref{&plan.graph(), op}, cut_axis{x.axis, extent(grid, dimension), mode_name(modes[dimension]), x.letter}, 0);
+  }
+  void take(plan_base& plan, int number, int stage, segment_choice const& picked, std::vector<int>& stage_of) const {
+    segment const& s = space_.model().segments[static_cast<std::size_t>(number)];
+    const int grid = x_.stages[static_cast<std::size_t>(stage)].grid;
+    const table_key key = space_.key_of(number, shape_, grid);
+    auto zero_of = [&](int op, int weight, table_key::variable const& v) {
+      if (v.stages[static_cast<std::size_t>(weight)] >= 0) return v.stages[static_cast<std::size_t>(weight)];
+      for (std::size_t k = 0; k < key.variables.size(); ++k)
+        if (auto const& z = key.variables[k]; z.what == table_key::variable::zero && z.op == op && z.weight == weight)
+          return z.stages[static_cast<std::size_t>(picked.options[k])];
+      return 0;
+    };
+    for (std::size_t k = 0; k < key.variables.size(); ++k) {
+      auto const& v = key.variables[k];
+      if (v.what != table_key::variable::cut) continue;
+      searched_op const& x = s.ops[static_cast<std::size_t>(v.op)];
+      const cut_option c = key.cuts[k][static_cast<std::size_t>(picked.options[k])];
+      stage_of[static_cast<std::size_t>(x.op)] = stage;
+      for (int d = 0; d < grid_dimensions; ++d)
+        if (c[static_cast<std::size_t>(d)] >= 0) cut(plan, x.op, c[static_cast<std::size_t>(d)], grid, d);
+      if (space_.replays(number, picked.variant)) {
+        mode_name again("again.");
+        again.put(s.block);
+        plan.op_trans(op_ref{&plan.graph(), x.op}, replicate{2, again.view()}, 0);
+      }
+      for (std::size_t w = 0; w < x.weights.size(); ++w) take_weight(plan, x.weights[w], c, grid, stage, zero_of(v.op, static_cast<int>(w), v), stage_of);
+      take_sources(plan, x, c, grid, stage, stage_of);
+    }
+  }
+  // A parameter lies as its first reader wants it, and so does what casts it.
+  void take_weight(plan_base& plan, searched_weight const& w, cut_option const& c, int grid, int stage, int zero, std::vector<int>& stage_of) const {
+    graph_data const& g = plan.graph();
+    auto place = [&](int op) {
+      if (stage_of[static_cast<std::size_t>(op)] >= 0) return false;
+      stage_of[static_cast<std::size_t>(op)] = stage;
+      return true;
+    };
+    zero_choice z{w.op, zero, grid, {}};
+    const bool first = place(w.op);
+    for (int d = 0; d < grid_dimensions; ++d) {
+      const int letter = c[static_cast<std::size_t>(d)];
+      if (letter < 0) continue;
+      z.shared[d] = true;
+      for (int a = 0; a < g.ops[w.op].info->outputs[0].rank; ++a)
+        if (w.letter[a] == letter) {
+          z.shared[d] = false;
+          if (first) cut(plan, w.op, a, grid, d);
+        }
+    }
+    if (first && w.trained && zero > 0 && (z.shared[0] || z.shared[1])) zero_.push_back(z);
+    for (int op : w.read_through) {
+      if (!place(op)) continue;
+      op_info const& f = *g.ops[op].info;
+      for (int d = 0; d < grid_dimensions; ++d)
+        for (int a = 0; a < g.ops[w.op].info->outputs[0].rank; ++a)
+          if (c[static_cast<std::size_t>(d)] >= 0 && w.letter[a] == c[static_cast<std::size_t>(d)])
+            for (int l = 0; l < f.dim_count; ++l)
+              if (!f.dims[l].whole && f.dims[l].axis->id == g.ops[w.op].info->dims[a].axis->id) cut(plan, op, l, grid, d);
+    }
+  }
+  // Inputs of the model lie as their first reader wants them.
+  void take_sources(plan_base& plan, searched_op const& x, cut_option const& c, int grid, int stage, std::vector<int>& stage_of) const {
+    graph_data const& g = plan.graph();
+    for (std::size_t i = 0; i < x.inputs.size(); ++i) {
+      const int op = g.tensors[x.inputs[i].tensor].op;
+      if (x.inputs[i].activation || x.inputs[i].weight >= 0 || stage_of[static_cast<std::size_t>(op)] >= 0) continue;
+      stage_of[static_cast<std::size_t>(op)] = stage;
+      for (int d = 0; d < grid_dimensions; ++d)
+        if (const int letter = c[static_cast<std::size_t>(d)]; letter >= 0)
+          if (const int axis = x.info->input(static_cast<int>(i)).find(letter); axis >= 0) cut(plan, op, axis, grid, d);
+    }
+  }
+  static int first_stage(graph_data const& g, int op, std::vector<int> const& stage_of) {
+    int first = -1;
+    for (int reader = 0; reader < g.ops.size; ++reader)
+      for (int i = 0; i < g.ops[reader].input_count; ++i)
+        if (g.tensors[g.input(g.ops[reader], i)].op == op && stage_of[static_cast<std::size_t>(reader)] >= 0 &&
+            (first < 0 || stage_of[static_cast<std::size_t>(reader)] < first))
+          first = stage_of[static_cast<std::size_t>(reader)];
+    return first < 0 ? 0 : first;
+  }
+  void assign(plan_base& plan, std::vector<int> const& stage_of) const {
+    const int stages = static_cast<int>(x_.stages.size());
+    for (int s = 0; s < stages; ++s) {
+      selection here{&plan.graph(), {}, false};
+      for (int op = 0; op < plan.graph().ops.size; ++op)
+        if (stage_of[static_cast<std::size_t>(op)] == s) here.ids.push(op);
+      const int grid = x_.stages[static_cast<std::size_t>(s)].grid;
+      plan.op_assign(here, at{"stage", s, stages}, 0);
+      plan.op_assign(here, partita::grid{{modes[0], extent(grid, 0)}, {modes[1], extent(grid, 1)}}, 0);
+    }
+  }
+  // As policy::zero does, for one parameter and the dimensions that hold replicas of it.
+  void cut_updates(plan_base& plan, zero_choice const& z) const {
+    graph_data const& g = plan.graph();
+    int replicas = 1;
+    for (int d = 0; d < grid_dimensions; ++d)
+      if (z.shared[d]) replicas *= extent(z.grid, d);
+    int axis = -1;
+    for (int d = 0; d < grid_dimensions && axis < 0; ++d)
+      if (z.shared[d]) axis = policy::detail::uncut_axis(plan, z.parameter, replicas, mode_name(modes[d]));
+    if (axis < 0 || replicas < 2) return;
+    for (int op = 0; op < g.ops.size; ++op) {
+      op_entry const& e = g.ops[op];
+      if (e.when != pass::update || e.origin != z.parameter || (z.stage == 1 && e.info->kind == "square_sum")) continue;
+      for (int l = 0; l < e.info->dim_count; ++l)
+        if (e.origin_dims[l] == axis) {
+          inherit(plan, op);
+          for (int d = 0; d < grid_dimensions; ++d)
+            if (z.shared[d] && extent(z.grid, d) > 1) cut(plan, op, l, z.grid, d);
+          break;
+        }
+    }
+  }
+
+  plan_space const& space_;
+  choice const& x_;
+  configuration const& configuration_;
+  plan_space::shape_info const& shape_;
+  mutable std::vector<zero_choice> zero_;
+};
+
+}  // namespace partita::spaces
+
+#include <partita/core/end_planning_code.hpp>

@@ -1,0 +1,62 @@
+// Laws of searchers on random spaces.
+#include <doctest/doctest.h>
+
+#include <partita/search/exact.hpp>
+#include <partita/search/mcmc.hpp>
+
+#include "../support/random_space.hpp"
+
+using namespace partita;
+
+namespace {
+spaces::outcome fullest(spaces::problem const& p) { return spaces::exact(p); }
+}  // namespace
+
+TEST_CASE("more memory never slows the best plan") {
+  for (unsigned seed = 0; seed < 40; ++seed) {
+    spaces::problem p = testing::random_space(seed).make();
+    const spaces::outcome free = fullest(p);
+    if (!free.best.found()) continue;
+    double before = spaces::infinite;
+    for (double share : {0.3, 0.6, 0.8, 0.9, 1.0}) {
+      p.limit = free.memory * share;
+      const spaces::outcome found = fullest(p);
+      CHECK(found.time <= before);
+      CHECK(found.lower_bound <= found.time);
+      before = found.time;
+    }
+    CHECK(before == free.time);
+  }
+}
+
+TEST_CASE("fewer choices never give a better plan") {
+  for (unsigned seed = 100; seed < 160; ++seed) {
+    spaces::problem p = testing::random_space(seed).make();
+    const double free = fullest(p).time;
+    spaces::problem fewer = p;
+    fewer.configurations.pop_back();
+    CHECK(fullest(fewer).time >= free);
+    fewer = p;
+    fewer.may_begin.assign(p.chain.size(), false);
+    CHECK(fullest(fewer).time >= free);
+  }
+}
+
+TEST_CASE("a plan given as a start never worsens the result, and nothing beats the exact searcher") {
+  std::mt19937 random(3);
+  for (unsigned seed = 200; seed < 240; ++seed) {
+    const spaces::problem p = testing::random_space(seed).make();
+    const spaces::outcome best = fullest(p);
+    const spaces::shape s = p.make_shape(p.configurations.front().shape);
+    const spaces::choice start = spaces::random_choice(p, s, 0, random);
+    if (start.found()) {
+      const double known = spaces::time_and_memory(p, s, start).time;
+      spaces::exact_options lazy;
+      lazy.tolerance = 1;
+      CHECK(spaces::exact(p, lazy, &start).time <= known);
+      CHECK(spaces::exact(p, {}, &start).time == best.time);
+      CHECK(spaces::mcmc(p, {.evaluations = 200}, &start).time <= known);
+    }
+    CHECK(spaces::mcmc(p, {.evaluations = 500}).time >= best.time);
+  }
+}

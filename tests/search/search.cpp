@@ -1,0 +1,133 @@
+// From a model and a cluster to a plan that verifies.
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include <partita/cost/presets.hpp>
+#include <partita/planning.hpp>
+#include <partita/search/search.hpp>
+
+using namespace partita;
+
+namespace {
+struct sample : axis<"sample", 16> {};
+struct position : axis<"position", 32> {};
+struct word : axis<"word", 64> {};
+struct hidden : axis<"hidden", 32> {};
+struct inner : axis<"inner", 128> {};
+
+struct model {
+  int layers = 4;
+  constexpr auto operator()(auto& g) const {
+    auto tokens = input<i32, sample, position>(g, "tokens");
+    auto targets = input<i32, sample, position>(g, "targets");
+    auto table = param<f32, word, hidden>(g, "table.weight");
+    auto x = embedding(tokens, table);
+    for (int l = 0; l < layers; ++l) {
+      auto s = scope(g, "block", l);
+      auto h = gelu(linear(x, param<f32, hidden, inner>(g, "up.weight")));
+      x = x + linear(h, param<f32, inner, hidden>(g, "down.weight"));
+    }
+    return cross_entropy(linear(x, table), targets);
+  }
+};
+using trained = training<model, adamw, clip_norm>;
+
+cluster slow_cluster() {  // links and devices of about equal weight for a small model
+  cluster c = preset::dgx_a100(1);
+  c.kinds[0].flops = {{"f32", 1e9}};
+  c.kinds[0].memory_bandwidth = 1e9;
+  c.kinds[0].launch = 1e-6;
+  c.links[0].seconds_per_byte = 1e-9;
+  return c;
+}
+double time_of(constraints const& given, search_result<trained>* result = nullptr) {
+  search_result<trained> r = search<trained>(slow_cluster(), given, trained{}, std::vector<binding>{}, {.tolerance = 0});
+  CHECK(r.lower_bound <= r.seconds);
+  CHECK(!r.plan.check());
+  CHECK(r.plan.devices() <= 8);
+  const double seconds = r.seconds;
+  if (result != nullptr) *result = std::move(r);
+  return seconds;
+}
+}  // namespace
+
+TEST_CASE("a search gives a plan that verifies, with its bound and why") {
+  search_result<trained> r{plan<trained>(), 0, 0, 0, {}};
+  time_of({}, &r);
+  CHECK(r.lower_bound >= r.seconds * (1 - 1e-9));
+  CHECK(r.memory <= 80e9);
+  CHECK(r.why.configurations > 10);
+  CHECK(r.why.bound_by.find("memory does not bind") != std::string::npos);
+  CHECK(r.why.of_stages.size() == static_cast<std::size_t>(r.why.stages));
+}
+
+TEST_CASE("a constrained search is never better, and takes what it is told") {
+  const double free = time_of({});
+  search_result<trained> r{plan<trained>(), 0, 0, 0, {}};
+  CHECK(time_of(constrained<only::stages<2>>(), &r) >= free);
+  CHECK(r.why.stages == 2);
+  CHECK(time_of(constrained<only::micro_batches<4>, only::devices<4>>(), &r) >= free);
+  CHECK(r.why.micro_batches == 4);
+  CHECK(r.plan.devices() <= 4);
+  CHECK(time_of(constrained<only::devices<1>>(), &r) >= free);
+  CHECK(r.plan.devices() == 1);
+  CHECK(time_of(constrained<only::recompute<recompute_rule::always>>(), &r) >= free);
+  int replayed = 0;
+  for (found_stage const& s : r.why.of_stages) replayed += s.replayed;
+  CHECK(replayed == 4);
+  CHECK(time_of(constrained<only::axes<"block.*", sample>>(), &r) >= free);
+  for (int op = 0; op < r.plan.graph().ops.size; ++op)
+    if (r.plan.graph().ops[op].when == pass::forward && matches("block.*", r.plan.graph().name(op).view()))
+      for (int c = 0; c < r.plan.of(op).cut_count; ++c)
+        if (const int d = r.plan.of(op).cuts[c].dim; d >= 0 && r.plan.graph().ops[op].info->source == source_kind::none)
+          CHECK(r.plan.graph().ops[op].info->dims[d].axis->name == "sample");
+  CHECK(time_of(constrained<only::pieces<"*down*", 1, 2>>()) >= free);
+  CHECK(time_of(constrained<only::stages<2>, only::stages_begin_at<"block.3">>(), &r) >= free);
+  CHECK(r.why.of_stages[1].first_block == 4);
+  CHECK(time_of(constrained<only::zero<0>>()) >= free);
+  CHECK(time_of(constrained<only::schedules<schedule_kind::gpipe>>()) >= free);
+  CHECK(time_of(constrained<only::devices_per_stage<3>>()) >= free);
+}
+
+TEST_CASE("less memory makes plans slower, until none fits") {
+  double before = time_of({});
+  constraints given;
+  double held = 0;
+  for (double memory : {4e6, 1e6, 6e5, 4e5}) {
+    given.memory = memory;
+    search_result<trained> r{plan<trained>(), 0, 0, 0, {}};
+    const double seconds = time_of(given, &r);
+    CHECK(seconds >= before);
+    CHECK(r.memory <= memory);
+    before = seconds;
+    held = r.memory;
+  }
+  CHECK(held > 0);
+  given.memory = 1e4;
+  try {
+    search<trained>(slow_cluster(), given);
+    CHECK(false);
+  } catch (error const& e) {
+    const std::string what = e.what();
+    CHECK(what.find("no plan fits into the memory") != std::string::npos);
+    CHECK(what.find("constraint 'memory'") != std::string::npos);
+    const double least = std::stod(what.substr(what.find("device; ") + 8)) * (1 << 20);
+    given.memory = least * 1.001;
+    CHECK(search<trained>(slow_cluster(), given).memory <= given.memory);
+    given.memory = least * 0.98;
+    CHECK_THROWS_AS(search<trained>(slow_cluster(), given), error);
+  }
+}
+
+TEST_CASE("constraints that leave nothing say which") {
+  auto message = [](constraints const& given) {
+    try {
+      search<trained>(slow_cluster(), given);
+    } catch (error const& e) {
+      return std::string(e.what());
+    }
+    return std::string();
+  };
+  CHECK(message(constrained<only::axes<"block.0.up">, only::pieces<"block.0.up", 2, 8>>()).find("block.0.up") != std::string::npos);
+}
