@@ -19,15 +19,10 @@ struct plan_picture_options {
 };
 
 namespace detail::html {
-inline const char* collective_name(transition_kind k) {
-  switch (k) {
-    case transition_kind::all_reduce: return "all-reduce";
-    case transition_kind::reduce_scatter: return "reduce-scatter";
-    case transition_kind::all_gather: return "all-gather";
-    case transition_kind::all_to_all: return "all-to-all";
-    case transition_kind::slice: return "slice";
-    default: return "move";
-  }
+inline std::string collective_name(transition_kind k) {
+  std::string name(k == transition_kind::boxes ? "pieces are sent" : name_of(k));
+  std::replace(name.begin(), name.end(), '_', '-');
+  return name;
 }
 
 class plan_painter {
@@ -120,7 +115,8 @@ class plan_painter {
     bool here = false;
     for (int i = times.size() - 1; i >= 0; --i) {
       const position p = position_at(v.lay.where, device, times, i, here);
-      rectangle(box_of(g_, t, v.lay, s_.sizes(), p), i > 0 ? light : has_partial(v.lay) ? "url(#partial)" : full);
+      const box_list piece = boxes_at(g_, t, v.lay, s_.sizes(), p);
+      for (int k = 0; k < piece.count(); ++k) rectangle(piece[k], i > 0 ? light : has_partial(v.lay) ? "url(#partial)" : full);
     }
     body_ += "<rect x=\"" + number(x) + "\" y=\"" + number(y) + "\" width=\"" + number(width) + "\" height=\"" + number(height) +
              "\" fill=\"none\" stroke=\"#999\"/>";
@@ -138,23 +134,18 @@ class plan_painter {
   }
   void move(int id, node const& n) {
     route const& r = s_.route_of(id);
-    std::string first, second;
-    int level = -1;
-    auto steps = [&](std::vector<transition_step> const& chain, layout const& from) {
-      for (transition_step const& t : chain) {
-        if (t.kind == transition_kind::slice) continue;
-        first += (first.empty() ? "" : ", ") + std::string(collective_name(t.kind));
-        level = t.level;
-        if (t.level >= 0 && t.level < from.where.rank) second = "over " + mode(from.where.modes[t.level]);
-      }
-    };
     layout const &from = c_.values[c_.input(n, 0)].lay, &to = c_.values[n.first_value].lay;
-    steps(r.before, from);
-    if (r.sends || r.by_boxes) {
-      first += (first.empty() ? "" : ", ") + std::string("send");
-      level = -1;
+    std::string first, second;
+    unsigned levels = 0;
+    bool between = false;  // grids, or any two devices
+    for (transition_step const& t : r.steps) {
+      if (t.kind == transition_kind::slice) continue;
+      first += (first.empty() ? "" : ", ") + collective_name(t.kind);
+      between = between || t.kind == transition_kind::send || t.kind == transition_kind::boxes;
+      levels |= t.levels;
     }
-    steps(r.after, to);
+    for (int l = 0; l < from.where.rank && !between; ++l)
+      if (levels >> l & 1) second += (second.empty() ? "over " : ", ") + mode(from.where.modes[l]);
     if (first.empty()) return;  // nothing moves
     head(x_ + 30, first, second, "");
     std::vector<bool> joined(static_cast<std::size_t>(devices_), false);
@@ -163,7 +154,7 @@ class plan_painter {
       if (joined[static_cast<std::size_t>(d)]) continue;
       std::vector<int> members;
       for (int k = d; k < devices_; ++k)
-        if (takes_part(from, to, k) && together(from, d, k, level)) members.push_back(k);
+        if (takes_part(from, to, k) && together(from, d, k, between ? ~0u : levels)) members.push_back(k);
       if (members.empty() || members[0] != d) continue;
       for (int k : members) joined[static_cast<std::size_t>(k)] = true;
       auto y = [&](int k) { return top + row * k + height / 2; };
@@ -180,13 +171,13 @@ class plan_painter {
     int at[max_levels]{};
     return from.where.coordinates_of(device, at) || to.where.coordinates_of(device, at);
   }
-  // In one group: they differ in one coordinate only; where pieces are sent between grids, all of both.
-  static bool together(layout const& from, int a, int b, int level) {
-    if (level < 0) return true;
+  // In one group: they differ in these coordinates only; where pieces are sent between grids, all of both.
+  static bool together(layout const& from, int a, int b, unsigned levels) {
+    if (levels == ~0u) return true;
     int at[max_levels]{}, other[max_levels]{};
     if (!from.where.coordinates_of(a, at) || !from.where.coordinates_of(b, other)) return a == b;
     for (int l = 0; l < from.where.rank; ++l)
-      if (l != level && at[l] != other[l]) return false;
+      if (!(levels >> l & 1) && at[l] != other[l]) return false;
     return true;
   }
 
