@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
-#include <tuple>
 
 #include <partita/core/words.hpp>
 #include <partita/ops/pointwise.hpp>
@@ -76,7 +75,7 @@ struct dispatch_op {
   static constexpr std::string_view name = "dispatch", annotation = "... s+ h, ... e c -> ... e c h", dtypes = "T, i32 -> T";
   static constexpr double flops_per_point = 0;
   static constexpr auto gradient(auto dy, auto, auto x, auto slots) {
-    return std::tuple{apply<dispatch_gradient_op>(dy, slots, x), none{}};
+    return gradients{apply<dispatch_gradient_op>(dy, slots, x), none{}};
   }
   template <class Call> static void kernel(Call& call) {
     auto const* x = call.template input<0>();
@@ -160,8 +159,8 @@ struct combine_op {
   static constexpr bool accumulates = true;
   static constexpr double flops_per_point = 0;  // two a slot and column
   static constexpr auto gradient(auto dy, auto, auto z, auto gates, auto slots) {
-    return std::tuple{[=] { return apply<combine_gradient_op>(dy, gates, slots); },
-                      [=] { return apply<combine_gates_gradient_op>(dy, z, slots); }, none{}};
+    return gradients{[=] { return apply<combine_gradient_op>(dy, gates, slots); },
+                     [=] { return apply<combine_gates_gradient_op>(dy, z, slots); }, none{}};
   }
   template <class Call> static void kernel(Call& call) {
     auto const* z = call.template input<0>();

@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
-#include <tuple>
 #include <type_traits>
 
 #include <partita/ops/pointwise.hpp>
@@ -96,7 +95,7 @@ struct load_balance_op {  // probabilities, gates: ... s e -> ...
   static constexpr std::string_view name = "load_balance", annotation = "... s^ e+, ... s e -> ...", dtypes = "T, T -> A";
   static constexpr double flops_per_point = 2;
   static constexpr auto gradient(auto dy, auto, auto, auto gates) {
-    return std::tuple{apply<load_balance_gradient_op>(dy, gates), none{}};
+    return gradients{apply<load_balance_gradient_op>(dy, gates), none{}};
   }
   template <class Call> static void kernel(Call& call) {
     auto const* probabilities = call.template input<0>();

@@ -37,7 +37,7 @@ template <int After> struct top_k_gradient_op {  // dy, x -> dx. Attribute 0: k.
 template <int After> struct top_k_op {  // x -> y. Attributes: k, the value of the others.
   static constexpr std::string_view name = "top_k", annotation = detail::softmax_annotations[After];
   static constexpr auto gradient(auto dy, auto y, auto x) {
-    return std::tuple{apply<top_k_gradient_op<After>>(attributes{{y.attribute(0)}}, dy, x)};
+    return gradients{apply<top_k_gradient_op<After>>(attributes{{y.attribute(0)}}, dy, x)};
   }
   template <class Call> static void kernel(Call& call) {
     auto const* x = call.template input<0>();
