@@ -78,7 +78,7 @@ std::vector<named_plan> common_plans(models::sizes const& sizes, std::string_vie
       composed("zero bubble v 2 x 3", zero_bubble<schedule::v_shaped>(2, 3)),
       composed("zero bubble v 4 x 1", zero_bubble<schedule::v_shaped>(4, 1)),
       composed("interlaced 2 x 3", interlaced_pipeline_of{2, 3}),
-      composed("interlaced 3 x 2", interlaced_pipeline_of{3, 2}),
+      composed("interlaced 3 x 2, in step", interlaced_pipeline_of{3, 2, nullptr, true}),
       composed("recompute", single_device{}, again),
       composed("co-shard 3", single_device{}, shard3),
       composed("data 2, tensor 2, zero 2", two, tensor2, zero(2, 2)),

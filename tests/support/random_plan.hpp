@@ -120,7 +120,7 @@ class random_plan {
         const int stages = 1 + below(most), n = micro_batches(room);
         axis_info const* wide = policy::detail::heaviest_axis(g_, stages * tensor * context);
         if (wide != nullptr && chance(15)) {
-          policy::interlaced_pipeline_of{stages, n, wide}(plan_);
+          policy::interlaced_pipeline_of{stages, n, wide, chance(50)}(plan_);
           devices *= stages;
           staged = true;
           wide_cut_ = stages;

@@ -67,30 +67,49 @@ constexpr growing<int> interlaced_places(graph_data const& g, int stages, axis_i
   return place;
 }
 
-// Slots of a forward or a backward turn: stage s has the forward of micro-batch i in slot s + 2 i, the backward in slot
-// 2 p - 1 - s + 2 i, which is 1F1B. Between two slots all devices do what is spread: what stands before stage k forward
-// before slot k + 2 i, backward before slot 2 p - k + 2 i.
-constexpr void order_interlaced(plan_base& plan, int stages, int micro_batches) {
+// Slots of turns: what is said here of micro-batch 0 happens to micro-batch i 2 i slots later. What is spread is done by all
+// devices at once before a slot, and whoever is through with a turn waits there for the others. So the first and the last of
+// what is spread are done before slots of one parity: once in two slots, in which every stage has a forward and a backward.
+struct interlaced_slots {
+  int stages;
+  bool in_step;
+  constexpr int forward(int s) const { return in_step ? 2 * s : s; }
+  constexpr int backward(int s) const { return in_step ? 4 * stages - 3 - 2 * s : 2 * stages - 1 - s; }
+  constexpr int spread_forward(int k) const {
+    if (in_step) return k < stages ? 2 * k : 2 * stages - 1;
+    return k > 0 ? k : -(stages % 2);
+  }
+  constexpr int spread_backward(int k) const {
+    if (in_step) return k < stages ? 4 * stages - 2 - 2 * k : 2 * stages - 1;
+    return k > 0 ? 2 * stages - k : 2 * stages + stages % 2;
+  }
+};
+constexpr void order_interlaced(plan_base& plan, int stages, int micro_batches, bool in_step) {
+  const interlaced_slots of{stages, in_step};
   for (int s = 0; s < stages; ++s) {
     sequence turns(plan, 0);
-    auto take = [&](std::string_view level, int coordinate, pass when, int doubled) {  // doubled: 2 i, where it is even
-      if (doubled >= 0 && doubled % 2 == 0 && doubled / 2 < micro_batches)
-        turns.then(moment{}.at(level, coordinate).of(when).index("micro", doubled / 2));
+    auto take = [&](std::string_view level, int coordinate, pass when, int later) {
+      if (later >= 0 && later % 2 == 0 && later / 2 < micro_batches)
+        turns.then(moment{}.at(level, coordinate).of(when).index("micro", later / 2));
     };
-    for (int slot = 0; slot <= 2 * (micro_batches + stages - 1); ++slot) {
-      for (int k = 0; k <= stages; ++k) take("spread", k, pass::forward, slot - k);
-      for (int k = stages; k >= 0; --k) take("spread", k, pass::backward, slot - (2 * stages - k));
-      take("stage", s, pass::forward, slot - s);
-      take("stage", s, pass::backward, slot - (2 * stages - 1 - s));
+    for (int slot = of.spread_forward(0), last = of.spread_backward(0) + 2 * (micro_batches - 1); slot <= last; ++slot) {
+      for (int k = 0; k <= stages; ++k) take("spread", k, pass::forward, slot - of.spread_forward(k));
+      for (int k = stages; k >= 0; --k) take("spread", k, pass::backward, slot - of.spread_backward(k));
+      take("stage", s, pass::forward, slot - of.forward(s));
+      take("stage", s, pass::backward, slot - of.backward(s));
     }
   }
 }
 }  // namespace detail
 
-// `axis`: of the vocabulary; nullptr: of the axes that tensor parallelism would cut, the one with most parameters.
+// `axis`: of the vocabulary; nullptr: of the axes that tensor parallelism would cut, the one with most parameters. Stages take
+// turns as in 1F1B, and stage s of p holds at most p - s micro-batches. `in_step`: all stages run forwards in one slot and
+// backwards in the next; stage s holds at most 2 (p - s) - 1, and nobody waits for a slot's end where a backward turn is
+// longer than a forward one (recompute): a step takes m + p - 1 of each and what is spread.
 struct interlaced_pipeline_of {
   int stages = 1, micro_batches = 1;
   axis_info const* axis = nullptr;
+  bool in_step = false;
   constexpr void operator()(auto& plan) const {
     if (stages < 1) return plan.note_words("a pipeline has less than one stage", 0);
     if (micro_batches < 1) return plan.note_words("a pipeline has less than one micro-batch", 0);
@@ -112,13 +131,13 @@ struct interlaced_pipeline_of {
         plan.op_assign(mine, phase{"spread", at_place / 2});
       }
     }
-    if (stages > 1 && micro_batches > 1) detail::order_interlaced(plan, stages, micro_batches);
+    if (stages > 1 && micro_batches > 1) detail::order_interlaced(plan, stages, micro_batches, in_step);
   }
 };
-template <int Stages, int MicroBatches, class Axis = void> struct interlaced_pipeline {
+template <int Stages, int MicroBatches, class Axis = void, bool InStep = false> struct interlaced_pipeline {
   constexpr void operator()(auto& plan) const {
-    if constexpr (std::is_void_v<Axis>) interlaced_pipeline_of{Stages, MicroBatches}(plan);
-    else interlaced_pipeline_of{Stages, MicroBatches, &axis_of<Axis>::info}(plan);
+    if constexpr (std::is_void_v<Axis>) interlaced_pipeline_of{Stages, MicroBatches, nullptr, InStep}(plan);
+    else interlaced_pipeline_of{Stages, MicroBatches, &axis_of<Axis>::info, InStep}(plan);
   }
 };
 
