@@ -5,17 +5,12 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
-#include <map>
-#include <memory>
 #include <random>
 #include <string>
-#include <tuple>
 #include <vector>
 
-#include <partita/cost/presets.hpp>
 #include <partita/partita.hpp>
-#include <partita/profile/profile.hpp>
+#include <partita/profile/host.hpp>
 #include <partita/simulate/simulate.hpp>
 
 namespace pt = partita;
@@ -123,29 +118,13 @@ struct row {
   double error() const { return predicted / measured - 1; }
 };
 
-// What no profile says: two cores, threads for links.
-pt::cluster two_cores(pt::profile const& p) {
-  pt::device_kind core{};
-  core.name = "core";
-  core.flops = {{"f32", 1e11}, {"f64", 5e10}};
-  core.memory = 4e9;
-  core.memory_bandwidth = 1e10;
-  core.source = "guessed: the profile stands in front of it";
-  pt::cluster c = pt::preset::dgx_a100(1);
-  c.name = p.machine;
-  c.kinds = {core};
-  c.devices = {{"core", p.devices}};
-  c.links = {{"threads", p.devices, 3e-6, 1e-10, {}, "guessed: the profile stands in front of it"}};
-  return c;
-}
-
 template <class Training>
 void compare(std::string const& name, std::vector<pt::feed> const& batch, std::vector<cuts> const& plans, std::vector<row>& rows) {
   const pt::cpu devices{.devices = 2, .threads = 1};
   auto begin = clock_type::now();
   const pt::profile measured = pt::measure<Training>(devices, {}, pt::measure_options{});
   std::printf("# %s: profile in %.1f s\n", name.c_str(), seconds_since(begin));
-  const pt::costs costs(two_cores(measured), measured);
+  const pt::costs costs(pt::host_cluster(measured), measured);
   for (cuts const& c : plans) {
     pt::trainer<Training> t{Training{}, c, devices, pt::trainer_options{.keep_gradients = false}};
     for (int warm = 0; warm < 2; ++warm) t.step(batch);

@@ -34,6 +34,8 @@ pt::profile some(pt::op_info const& linear) {
   p.version = pt::profile_file_version;
   p.machine = "made up";
   p.devices = p.threads = 1;
+  p.memory = 1e9;
+  p.flops = {{"f32", 1e11}};
   p.ops = {{pt::op_key(linear, false), {{{64, 32, 16}, 4e-6}, {{32, 32, 16}, 3e-6}, {{16, 32, 16}, 2.5e-6}}, {}}};
   p.transfers = {{"all_reduce", 2, {{1000, 1e-6}, {64, 5e-7}, {3000, 2e-6}}}, {"copy", 1, {{1000, 1e-7}, {2000, 2e-7}}}};
   return p;

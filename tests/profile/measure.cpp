@@ -4,10 +4,11 @@
 #include <set>
 
 #include <partita/cost/costs.hpp>
-#include <partita/cost/presets.hpp>
+#include <partita/cost/cluster_file.hpp>
 #include <partita/cost/profile_file.hpp>
 #include <partita/planning.hpp>
-#include <partita/profile/profile.hpp>
+#include <partita/profile/host.hpp>
+#include <partita/simulate/simulate.hpp>
 
 namespace pt = partita;
 
@@ -48,7 +49,7 @@ TEST_CASE("a profile holds every op of the model") {
     auto g = std::make_unique<pt::recorder<pt::planning_only, training>>();
     g->bindings.push(pt::bind<sample>(5));
     pt::trace(*g, training{});
-    const pt::costs k(pt::preset::dgx_a100(1), p);
+    const pt::costs k(pt::host_cluster(p), p);
     for (pt::op_entry const& e : g->ops) {
       if (e.info->source != pt::source_kind::none || e.info->is_view || e.info->variadic) continue;
       CAPTURE(e.info->kind);
@@ -71,6 +72,14 @@ TEST_CASE("a profile holds every op of the model") {
     CHECK(transfers.count("copy") == 1);
     CHECK(transfers.count("all_reduce") == (devices > 1 ? 1u : 0u));
     CHECK(transfers.count("send") == (devices > 1 ? 1u : 0u));
+    // This machine as a cluster, good for a simulation of what was not measured too.
+    const pt::cluster host = pt::host_cluster(p);
+    CHECK(host.size() == devices);
+    CHECK(host.kinds[0].flops.at("f32") > 1e6);
+    CHECK(pt::cluster_text(pt::cluster_from_text(pt::cluster_text(host))) == pt::cluster_text(host));
+    const auto plan = pt::plan<training>::by(pt::policy::data_parallel_of{devices}, {}, pt::bind<sample>(5));
+    CHECK(pt::simulate(plan, k).seconds > 0);
+    CHECK(pt::simulate(plan, host).seconds > 0);
   }
 }
 

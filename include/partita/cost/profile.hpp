@@ -46,6 +46,8 @@ struct profile {
     (std::string, machine),
     (int, devices),  // that worked at the same time
     (int, threads),  // of each
+    (double, memory),                        // bytes for each
+    (std::map<std::string, double>, flops),  // FLOP/s of the fastest product, by dtype
     (std::vector<op_profile>, ops),
     (std::vector<transfer_profile>, transfers));
 

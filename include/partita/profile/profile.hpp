@@ -19,6 +19,14 @@ namespace partita {
 
 namespace on_cpu::detail {
 
+// Of the machine, in bytes; 8 GiB where the system does not say.
+inline double physical_memory() {
+#if defined(PARTITA_MAPPED_MEMORY) && defined(_SC_PHYS_PAGES)
+  const double pages = static_cast<double>(sysconf(_SC_PHYS_PAGES)), page = static_cast<double>(sysconf(_SC_PAGESIZE));
+  if (pages > 0 && page > 0) return pages * page;
+#endif
+  return 8.0 * (1 << 30);
+}
 inline std::vector<std::size_t> transfer_sizes() {
   return {64, 1024, 8 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20};
 }
@@ -94,6 +102,7 @@ inline profile measure(graph_data const& g, std::span<on_cpu::launcher const> ke
   p.machine = words({std::thread::hardware_concurrency(), " cores"});
   p.devices = std::max(1, devices.devices);
   p.threads = devices.threads > 0 ? devices.threads : std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / p.devices);
+  p.memory = on_cpu::detail::physical_memory() / p.devices;
   on_cpu::bench b(p.devices, p.threads, how.pool);
   const auto begin = on_cpu::bench::clock::now();
   p.transfers = on_cpu::detail::measure_transfers(b, how.repetitions);
@@ -104,6 +113,11 @@ inline profile measure(graph_data const& g, std::span<on_cpu::launcher const> ke
     if (fresh) p.ops.push_back({piece.key, {}, {}});
     const op_sample s = on_cpu::detail::measure_piece(b, g, kernels[static_cast<std::size_t>(piece.op)], piece, how.repetitions);
     (piece.tile ? p.ops[at->second].tiles : p.ops[at->second].samples).push_back(s);
+    const op_work w = work_of(*g.ops[piece.op].info, piece.extents);
+    if (w.product && !piece.tile) {
+      double& best = p.flops[std::string(name_of(w.type))];
+      best = std::max(best, w.flops / s.seconds);
+    }
   }
   return p;
 }
