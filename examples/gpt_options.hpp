@@ -13,18 +13,29 @@
 
 namespace pt = partita;
 
+// Which micro-batch a stage works on next: by the words of --plan.
+struct stage_order {
+  std::string_view word;
+  pt::schedule::recipe recipe;
+};
+inline constexpr stage_order stage_orders[]{{"1f1b", pt::schedule::one_f_one_b{}},
+                                            {"gpipe", pt::schedule::gpipe{}},
+                                            {"interleaved", pt::schedule::interleaved<2>{}},
+                                            {"h1", pt::schedule::zero_bubble<pt::schedule::h1>{}},
+                                            {"h2", pt::schedule::zero_bubble<pt::schedule::h2>{}},
+                                            {"v", pt::schedule::zero_bubble<pt::schedule::v_shaped>{}}};
+
 // Data parallel x tensor parallel x pipeline, as one policy: a value, so that flags can make it at run time.
 struct parallel {
   int data = 1, tensor = 1, stages = 1, micro_batches = 1;
-  bool gpipe = false;  // else 1f1b
+  stage_order order = stage_orders[0];
 
   int devices() const { return data * tensor * stages; }
 
   constexpr void operator()(auto& plan) const {
     pt::policy::data_parallel_of{data}(plan);
     pt::policy::tensor_parallel_of{tensor}(plan);
-    pt::policy::pipeline_of{stages, micro_batches,
-                            gpipe ? &pt::schedule::gpipe::order : &pt::schedule::one_f_one_b::order}(plan);
+    pt::policy::pipeline_of{stages, micro_batches, order.recipe}(plan);
   }
 
   std::string text() const {
@@ -35,7 +46,7 @@ struct parallel {
     if (stages > 1) put("pp" + std::to_string(stages), " x ");
     if (words.empty()) words = "one device";
     if (micro_batches > 1) put("m" + std::to_string(micro_batches), " ");
-    if (stages > 1 && gpipe) put("gpipe", " ");
+    if (stages > 1 && order.word != "1f1b") put(std::string(order.word), " ");
     return words;
   }
 };
@@ -46,7 +57,7 @@ struct parallel {
 inline parallel parse_plan(std::string_view words, int batch) {
   parallel plan;
   std::optional<int> data, tensor, stages, micro_batches;
-  std::optional<bool> gpipe;
+  std::optional<stage_order> order;
   auto wrong = [&](std::string const& what) { return pt::error("--plan '" + std::string(words) + "': " + what); };
   auto keep = [&](auto& slot, auto value, std::string_view word) {
     if (slot) throw wrong("'" + std::string(word) + "' says again what an earlier word said");
@@ -56,7 +67,8 @@ inline parallel parse_plan(std::string_view words, int batch) {
     const std::size_t letters = std::min(word.find_first_of("0123456789"), word.size());
     const std::string_view name = word.substr(0, letters), digits = word.substr(letters);
     if (word == "one" || word == "device") return;
-    if (word == "1f1b" || word == "gpipe") return keep(gpipe, word == "gpipe", word);
+    for (stage_order const& known : stage_orders)
+      if (word == known.word) return keep(order, known, word);
     std::optional<int>* const slot = name == "dp"   ? &data
                                      : name == "tp" ? &tensor
                                      : name == "pp" ? &stages
@@ -64,7 +76,7 @@ inline parallel parse_plan(std::string_view words, int batch) {
                                                     : nullptr;
     if (slot == nullptr)
       throw wrong("'" + std::string(word) +
-                  "' is no word of a plan; the words are dpN, tpN, ppN, mN, 1f1b and gpipe");
+                  "' is no word of a plan; the words are dpN, tpN, ppN, mN, 1f1b, gpipe, interleaved, h1, h2 and v");
     int number = 0;
     const auto [end, failed] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
     if (failed != std::errc{} || end != digits.data() + digits.size() || number < 1 || number > 1024)
@@ -82,9 +94,8 @@ inline parallel parse_plan(std::string_view words, int batch) {
   plan.data = data.value_or(1);
   plan.tensor = tensor.value_or(1);
   plan.stages = stages.value_or(1);
-  if (gpipe && plan.stages == 1)
-    throw wrong(std::string(*gpipe ? "gpipe" : "1f1b") + " is an order of pipeline stages; add pp2, or more");
-  plan.gpipe = gpipe.value_or(false);
+  if (order && plan.stages == 1) throw wrong(std::string(order->word) + " is an order of pipeline stages; add pp2, or more");
+  plan.order = order.value_or(stage_orders[0]);
   plan.micro_batches =
       micro_batches.value_or(plan.stages > 1 ? std::clamp(batch / plan.data, 1, 2 * plan.stages) : 1);
   if (std::int64_t{plan.data} * plan.tensor * plan.stages > 1024) throw wrong("more than 1024 devices");
@@ -130,7 +141,8 @@ struct gpt_command {
     constexpr int many = 1 << 20, most_steps = 1 << 30;
     flag("--data", o.data, "PATH", "A file, or a folder of text files; by default this project's own text");
     flag("--plan", o.plan, "WORDS",
-         "dpN replicas, tpN devices to a layer, ppN stages, mN micro-batches, 1f1b or gpipe,\n"
+         "dpN replicas, tpN devices to a layer, ppN stages, mN micro-batches,\n"
+         "an order of stages (1f1b, gpipe, interleaved, h1, h2, v),\n"
          "as in \"dp2 x tp2 x pp2 m4\"; by default all devices are replicas");
     number("--devices", o.devices, 1, 1024, "CPU devices; by default as many as the plan needs");
     number("--threads", o.threads, 0, 1024, "Threads that compute, for each device; 0 shares out the cores");
