@@ -11,7 +11,7 @@
 
 #include <partita/partita.hpp>
 #include <partita/profile/host.hpp>
-#include <partita/simulate/simulate.hpp>
+#include <partita/profile/host_simulation.hpp>
 
 namespace pt = partita;
 
@@ -135,9 +135,7 @@ void compare(std::string const& name, std::vector<pt::feed> const& batch, std::v
       times.push_back(seconds_since(start));
     }
     std::nth_element(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2), times.end());
-    pt::simulate_options how;
-    how.lanes = c.stages > 1 ? 2 : 1;  // as on_cpu::thread_devices chooses when every core has a device
-    const pt::simulation s = pt::simulate(t.engine().lowered(), costs, how);
+    const pt::simulation s = pt::simulate_on_host(pt::plan<Training>::by(c), costs, {.threads = 1, .fuse = true, .keep_gradients = false});
     row r{name, c.name, times[times.size() / 2], s.seconds, 0, 0};
     const auto memory = t.memory();
     for (std::size_t d = 0; d < memory.size(); ++d) {

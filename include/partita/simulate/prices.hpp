@@ -14,7 +14,9 @@
 namespace partita {
 
 struct simulate_options {
-  int lanes = 2;  // 1: a device communicates and computes in turn, in the program's order
+  // 1: a device communicates and computes in turn, in the program's order. 0: as the CPU's devices do where every core has
+  // one: in turn, but at once in plans where a device sends and does not receive at the same time.
+  int lanes = 2;
   // Durations of one's own, instead of the cost model's; negative: the cost model's.
   std::function<double(program const&, instruction const&)> seconds;
 };

@@ -56,6 +56,12 @@ inline std::pair<double, dtype> step_flops(graph_data const& g) {
   }
   return {all, static_cast<dtype>(std::max_element(by_type, by_type + 8) - by_type)};
 }
+inline bool sends_one_way(std::vector<simulated_class> const& classes) {
+  for (simulated_class const& c : classes)
+    for (exchange_call const& e : c.what.exchanges)
+      if (e.sends.empty() != e.receives.empty()) return true;
+  return false;
+}
 }  // namespace detail::simulating
 
 // Of programs that were lowered already, one for each class: what `find_rank_classes` says.
@@ -73,8 +79,10 @@ inline simulation simulate(lowering const& shared, costs const& k, rank_classes 
     made.capacity = k.memory(made.rank);
     s.classes.push_back(std::move(made));
   }
+  simulate_options chosen = how;
+  if (how.lanes < 1) chosen.lanes = by::sends_one_way(s.classes) ? 2 : 1;
   std::vector<by::runner> runners(s.classes.size());
-  by::pricing prices(shared, k, classes, s.classes, how);
+  by::pricing prices(shared, k, classes, s.classes, chosen);
   prices.run(runners);
   by::event_loop(runners, prices.meetings(), prices.links()).run();
   for (by::runner const& r : runners)
@@ -123,7 +131,7 @@ simulation simulate(plan<Model> const& p, costs const& k, simulate_options const
   if (const finding f = verify_plan(all->made.traced(), all->made, all->done, false)) throw error(describe(f));
   check_extents(all->made.traced());
   options.speed = rates_of(k, all->made.traced(), all->done.devices);
-  if (!options.seconds) options.seconds = [&](node const& n) { return node_seconds(all->made.traced(), all->done, n, k); };
+  if (!options.seconds) options.seconds = [a = all.get(), &k](node const& n) { return node_seconds(a->made.traced(), a->done, n, k); };
   all->shared = std::make_unique<lowering>(all->made.traced(), all->made, all->done, std::move(options));
   simulation s = simulate(*all->shared, k, how);
   s.lowered = std::shared_ptr<lowering const>(all, all->shared.get());
