@@ -71,6 +71,12 @@ class configuration_solver {
     double width = known_ < infinite ? known_ : first * 1.1;
     for (;;) {
       set_width(width);
+      const bool unlimited = known_ == infinite && everything_;
+      if (width > width_ || (unlimited && !unlimited_)) {  // bounds stop at the width that they were made for
+        solved_.clear();
+        width_ = width;
+        unlimited_ = unlimited;
+      }
       const bool all = known_ < infinite ? width >= known_ : everything_;
       if (iterate(a, all)) return a;
       width = known_ < infinite ? std::max(width, known_) : width * 1.5;
@@ -179,7 +185,7 @@ class configuration_solver {
         if (again.empty() || again.back().kind != kind(i)) again.push_back({kind(i), 0});
         ++again.back().count;
       }
-      const double most = known_ < infinite ? known_ - fill_ * (sum_time_.back() - time_of(b, e)) : infinite;
+      const double most = !unlimited_ ? width_ - fill_ * (sum_time_.back() - time_of(b, e)) : infinite;
       place = std::make_unique<stage_problem>(s_.grid(g), std::move(again), in_flight, aim{static_cast<double>(m_), 1}, p_.limit,
                                               most * (1 + 1e-12));
     }
@@ -305,20 +311,28 @@ class configuration_solver {
             }
       if (s + 1 == stages_) break;
       in.assign(state_count(), {});
+      auto const& ahead = ahead_in_[static_cast<std::size_t>(s) + 1];
       for (int b = 1; b < n_; ++b)
         if (on_a_way(s + 1, b))
           for (int g = 0; g < s_.grids(); ++g)
-            for (int j = 0; j < exits_at(b, g); ++j)
-              for (int from : out[state(b, g, j)])
-                for (int h = 0; h < s_.grids(); ++h)
-                  for (int i = 0; i < entries_at(b, h); ++i) {
+            for (int j = 0; j < exits_at(b, g); ++j) {
+              auto const& left = out[state(b, g, j)];
+              if (left.empty()) continue;
+              for (int h = 0; h < s_.grids(); ++h)
+                for (int i = 0, entries = entries_at(b, h); i < entries; ++i) {
+                  const std::size_t to = state(b, h, i);
+                  if (ahead[to] == infinite) continue;
+                  const double crossing = s_.of().crossing(g, h, kind(b), j, i);
+                  for (int from : left) {
                     label l = labels_[static_cast<std::size_t>(from)];
-                    l.crossing = s_.of().crossing(g, h, kind(b), j, i);
-                    l.sum += l.crossing;
+                    l.crossing = crossing;
+                    l.sum += crossing;
                     l.before = from;
                     l.point = -2;
-                    add(in[state(b, h, i)], l, ahead_in_[static_cast<std::size_t>(s) + 1][state(b, h, i)]);
+                    add(in[to], l, ahead[to]);
                   }
+                }
+            }
     }
     int best = -1;
     for (int g = 0; g < s_.grids(); ++g)
@@ -421,7 +435,7 @@ class configuration_solver {
     a.bound = std::min(bound, known_);
     if (all_stages) return true;
     // What was found rules out the stages that were not looked at, or they are looked at.
-    return known_ < infinite && known_at_first == infinite && covers(known_);
+    return known_ < infinite && known_at_first == infinite && (unlimited_ || known_ <= width_) && covers(known_);
   }
   bool covers(double time) const {
     for (int b = 0; b < n_; ++b)
@@ -452,7 +466,7 @@ class configuration_solver {
       if (e.stuck) continue;
       double rest = ahead_out_[s + 1][state(end, way[s].grid, way[s].exit)];
       rest += time_of(0, way[s].begin);
-      const double most = known_ < infinite ? known_ - fill_ * rest : infinite, from = std::max(e.least_worth, e.solved);
+      const double most = !unlimited_ ? width_ - fill_ * rest : infinite, from = std::max(e.least_worth, e.solved);
       double gap = from - e.least_worth;
       for (int tries = 0; tries < 60; ++tries) {
         gap = std::max(gap * 3, std::max(how_.tolerance / 4, 1e-4) * std::abs(from) + 1e-300);
@@ -490,6 +504,8 @@ class configuration_solver {
   int n_, stages_;
   double known_ = infinite, m_, fill_;
   bool lists_ = false;
+  double width_ = 0;
+  bool unlimited_ = false;
   std::vector<double> sum_time_, sum_worth_;
   double sum_share_ = 0;
   bool everything_ = false;

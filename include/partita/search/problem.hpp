@@ -45,16 +45,18 @@ using weights = std::array<double, weighed>;
 // Costs by component; one that is zero in all of them takes no room.
 class cost_list {
  public:
-  void push(cost const& c) {
-    const double all[weighed + 1]{c.forward, c.backward, c.step, c.held, c.entry, c.kept, c.transient};
+  void append(std::vector<cost> const& costs) {
+    constexpr double cost::* members[]{&cost::forward, &cost::backward, &cost::step, &cost::held, &cost::entry, &cost::kept, &cost::transient};
     for (std::size_t k = 0; k < of_.size(); ++k) {
-      if (of_[k].empty() && all[k] == 0) continue;
-      of_[k].resize(size_, 0.0);
-      of_[k].push_back(all[k]);
+      std::vector<double>& component = of_[k];
+      const auto member = members[k];
+      bool any = !component.empty();
+      for (std::size_t i = 0; i < costs.size() && !any; ++i) any = costs[i].*member != 0;
+      if (!any) continue;
+      component.resize(size_ + costs.size());
+      for (std::size_t i = 0; i < costs.size(); ++i) component[size_ + i] = costs[i].*member;
     }
-    ++size_;
-    for (auto& component : of_)
-      if (!component.empty()) component.resize(size_, 0.0);
+    size_ += costs.size();
   }
   std::size_t size() const { return size_; }
   cost operator[](std::size_t i) const {
@@ -95,12 +97,12 @@ struct table {
   int add_variable(std::vector<cost> const& costs) {
     first.push_back(own.size());
     options.push_back(static_cast<int>(costs.size()));
-    for (cost const& c : costs) own.push(c);
+    own.append(costs);
     return variables() - 1;
   }
   void add_pair(int a, int b, std::vector<cost> const& costs) {
     pairs.push_back({a, b, pair_costs.size()});
-    for (cost const& c : costs) pair_costs.push(c);
+    pair_costs.append(costs);
   }
   std::size_t index(int v, int option) const { return first[static_cast<std::size_t>(v)] + static_cast<std::size_t>(option); }
   std::size_t index(pair const& p, int i, int j) const {

@@ -182,10 +182,7 @@ class table_builder {
 
     // the exit comes last
     std::vector<std::pair<int, made const*>> exits;  // variable, tensor
-    auto join = [&](int a, int b, auto&& price) {
-      std::vector<cost> costs;
-      for (int i = 0; i < t.options[static_cast<std::size_t>(a)]; ++i)
-        for (int j = 0; j < t.options[static_cast<std::size_t>(b)]; ++j) costs.push_back(price(i, j));
+    auto join = [&](int a, int b, std::vector<cost> costs) {
       for (pending& p : pairs)
         if (p.a == a && p.b == b) {
           for (std::size_t i = 0; i < costs.size(); ++i) p.costs[i] += costs[i];
@@ -196,73 +193,68 @@ class table_builder {
     for (made const& x : tensors) {
       searched_tensor const& about = m_.tensors[static_cast<std::size_t>(x.tensor)];
       const double bytes = bytes_of(x.tensor);
+      const std::size_t users = x.readers.size() + (x.leaves ? 1 : 0);
+      if (users == 0) continue;
       const changes change(grid_, bytes);
       const int from = x.from_op < 0 ? 0 : variable_of[static_cast<std::size_t>(x.from_op)];
-      auto made_as = [&](int option) {
-        cut_option const& c = k.cuts[static_cast<std::size_t>(from)][static_cast<std::size_t>(option)];
-        return x.from_op < 0 ? boundary_lies(x.tensor, c) : operand_lies(s.ops[static_cast<std::size_t>(x.from_op)].info->outputs[x.output], c, true);
-      };
-      // as the maker reads the gradient: where it was partial, whole
-      auto gradient_wanted = [&](int option) {
-        lies l = made_as(option);
-        for (auto& by : l.by)
+      // As it is made, and as the maker reads the gradient: where the value was partial, whole.
+      std::vector<lies> made_as, gradient_wanted;
+      for (cut_option const& c : k.cuts[static_cast<std::size_t>(from)]) {
+        made_as.push_back(x.from_op < 0 ? boundary_lies(x.tensor, c)
+                                        : operand_lies(s.ops[static_cast<std::size_t>(x.from_op)].info->outputs[x.output], c, true));
+        gradient_wanted.push_back(made_as.back());
+        for (auto& by : gradient_wanted.back().by)
           if (by == lies::partial) by = lies::none;
-        return l;
+      }
+      // As a reader wants it, and the gradient that it makes: partial over cuts that the tensor lacks.
+      auto reader_lies = [&](use const& u, bool makes) {
+        std::vector<lies> all;
+        operand const& as = s.ops[static_cast<std::size_t>(u.op)].info->input(u.input);
+        for (cut_option const& c : k.cuts[static_cast<std::size_t>(variable_of[static_cast<std::size_t>(u.op)])])
+          all.push_back(operand_lies(as, c, makes));
+        return all;
       };
-      auto read_as = [&](use const& u, int option) {
-        searched_op const& op = s.ops[static_cast<std::size_t>(u.op)];
-        return operand_lies(op.info->input(u.input), k.cuts[static_cast<std::size_t>(variable_of[static_cast<std::size_t>(u.op)])][static_cast<std::size_t>(option)], false);
+      auto is_kept = [&](use const& u) { return s.ops[static_cast<std::size_t>(u.op)].inputs[static_cast<std::size_t>(u.input)].backward_reads; };
+      // From every way that it lies at one variable to every way at another, and the gradient back.
+      auto arrivals = [&](std::vector<lies> const& have, std::vector<lies> const& want, bool kept, std::vector<lies> const& back,
+                          std::vector<lies> const& back_to) {
+        std::vector<cost> costs(have.size() * want.size());
+        for (std::size_t i = 0, at = 0; i < have.size(); ++i)
+          for (std::size_t j = 0; j < want.size(); ++j, ++at) {
+            cost& c = costs[at];
+            c.forward = change.seconds(have[i], want[j]);
+            if (c.forward > 0) {
+              c.transient = bytes * grid_.share(want[j]);
+              if (kept) c.kept = c.transient;
+            }
+            if (about.differentiable) c.backward = change.seconds(back[j], back_to[i]);
+          }
+        return costs;
       };
-      // the gradient that a reader makes is partial over cuts that the tensor lacks
-      auto gradient_made = [&](use const& u, int option) {
-        searched_op const& op = s.ops[static_cast<std::size_t>(u.op)];
-        return operand_lies(op.info->input(u.input), k.cuts[static_cast<std::size_t>(variable_of[static_cast<std::size_t>(u.op)])][static_cast<std::size_t>(option)], true);
-      };
-      auto arrival = [&](lies const& have, lies const& want, use const* u) {
-        cost c;
-        c.forward = change.seconds(have, want);
-        if (c.forward > 0) {
-          c.transient = bytes * grid_.share(want);
-          if (u != nullptr && s.ops[static_cast<std::size_t>(u->op)].inputs[static_cast<std::size_t>(u->input)].backward_reads)
-            c.kept = bytes * grid_.share(want);
-        }
-        return c;
-      };
-      const std::size_t users = x.readers.size() + (x.leaves ? 1 : 0);
       if (users == 1 && !x.leaves) {
         use const& u = x.readers.front();
-        join(from, variable_of[static_cast<std::size_t>(u.op)], [&](int i, int j) {
-          cost c = arrival(made_as(i), read_as(u, j), &u);
-          if (about.differentiable) c.backward = change.seconds(gradient_made(u, j), gradient_wanted(i));
-          return c;
-        });
+        join(from, variable_of[static_cast<std::size_t>(u.op)],
+             arrivals(made_as, reader_lies(u, false), is_kept(u), reader_lies(u, true), gradient_wanted));
       } else if (users == 1) exits.push_back({from, &x});
-      else if (users > 1) {
+      else {
         // Gathered once for all readers, and the sum of their gradients changed once.
         const std::vector<gathered_option> forms = gathered_options(x.tensor);
         std::vector<cut_option> cuts;
-        for (gathered_option const& f : forms) cuts.push_back({f.value.by[0], f.value.by[1]});
+        std::vector<lies> values, gradients;
         std::vector<cost> sums(forms.size());
-        for (std::size_t f = 0; f < forms.size() && about.differentiable; ++f)
-          sums[f].backward = (static_cast<double>(users) - 1) * grid_.of().pass_over(3 * bytes * grid_.share(forms[f].gradient));
+        for (std::size_t f = 0; f < forms.size(); ++f) {
+          cuts.push_back({forms[f].value.by[0], forms[f].value.by[1]});
+          values.push_back(forms[f].value);
+          gradients.push_back(forms[f].gradient);
+          if (about.differentiable)
+            sums[f].backward = (static_cast<double>(users) - 1) * grid_.of().pass_over(3 * bytes * grid_.share(forms[f].gradient));
+        }
         const int hub = add({table_key::variable::gathered, -1, x.tensor}, std::move(cuts), sums);
-        bool kept = false;
+        const bool kept = std::any_of(x.readers.begin(), x.readers.end(), is_kept);
+        join(from, hub, arrivals(made_as, values, kept, gradients, gradient_wanted));
         for (use const& u : x.readers)
-          kept = kept || s.ops[static_cast<std::size_t>(u.op)].inputs[static_cast<std::size_t>(u.input)].backward_reads;
-        join(from, hub, [&](int i, int j) {
-          gathered_option const& f = forms[static_cast<std::size_t>(j)];
-          cost c = arrival(made_as(i), f.value, nullptr);
-          if (kept && c.forward > 0) c.kept = bytes * grid_.share(f.value);
-          if (about.differentiable) c.backward = change.seconds(f.gradient, gradient_wanted(i));
-          return c;
-        });
-        for (use const& u : x.readers)
-          join(hub, variable_of[static_cast<std::size_t>(u.op)], [&](int i, int j) {
-            gathered_option const& f = forms[static_cast<std::size_t>(i)];
-            cost c = arrival(f.value, read_as(u, j), &u);
-            if (about.differentiable) c.backward = change.seconds(gradient_made(u, j), f.gradient);
-            return c;
-          });
+          join(hub, variable_of[static_cast<std::size_t>(u.op)],
+               arrivals(values, reader_lies(u, false), is_kept(u), reader_lies(u, true), gradients));
         if (x.leaves) exits.push_back({hub, &x});
       }
     }
@@ -277,25 +269,29 @@ class table_builder {
         const bool differentiable = m_.tensors[static_cast<std::size_t>(x->tensor)].differentiable;
         const bool from_hub = k.variables[static_cast<std::size_t>(from)].what == table_key::variable::gathered;
         const std::vector<gathered_option> forms = from_hub ? gathered_options(x->tensor) : std::vector<gathered_option>{};
-        join(from, exit, [&](int i, int j) {
-          const lies want = boundary_lies(x->tensor, cuts[static_cast<std::size_t>(j)]);
+        std::vector<cost> costs;
+        for (std::size_t i = 0; i < k.cuts[static_cast<std::size_t>(from)].size(); ++i) {
           lies have, gradient;
           if (from_hub) {
-            have = forms[static_cast<std::size_t>(i)].value;
-            gradient = forms[static_cast<std::size_t>(i)].gradient;
+            have = forms[i].value;
+            gradient = forms[i].gradient;
           } else {
-            cut_option const& c = k.cuts[static_cast<std::size_t>(from)][static_cast<std::size_t>(i)];
+            cut_option const& c = k.cuts[static_cast<std::size_t>(from)][i];
             have = x->from_op < 0 ? boundary_lies(x->tensor, c)
                                   : operand_lies(s.ops[static_cast<std::size_t>(x->from_op)].info->outputs[x->output], c, true);
             gradient = have;
             for (auto& by : gradient.by)
               if (by == lies::partial) by = lies::none;
           }
-          cost c;
-          c.forward = change.seconds(have, want);
-          if (differentiable) c.backward = change.seconds(want, gradient);
-          return c;
-        });
+          for (cut_option const& to : cuts) {
+            const lies want = boundary_lies(x->tensor, to);
+            cost c;
+            c.forward = change.seconds(have, want);
+            if (differentiable) c.backward = change.seconds(want, gradient);
+            costs.push_back(c);
+          }
+        }
+        join(from, exit, std::move(costs));
       }
     }
     for (pending const& p : pairs) t.add_pair(p.a, p.b, p.costs);
