@@ -19,14 +19,32 @@ inline exact_outcome exact(problem const& p, exact_options const& how = {}, choi
   exact_outcome r;
   r.configurations = static_cast<long>(p.configurations.size());
   r.lower_bound = infinite;
-  std::map<int, std::unique_ptr<shape_solver>> shapes;
+  // Some shapes are kept: those of the last bounds, and those that configurations are being solved in.
+  struct kept_shape {
+    std::unique_ptr<shape_solver> of;
+    long last = 0;
+    int solvers = 0;
+  };
+  constexpr std::size_t most_kept = 16;
+  std::map<int, kept_shape> shapes;
+  long now = 0;
   auto shape_of = [&](int id) -> shape_solver& {
     auto& s = shapes[id];
-    if (!s) {
-      s = std::make_unique<shape_solver>(p.make_shape(id));
+    s.last = ++now;
+    if (!s.of) {
+      if (shapes.size() > most_kept) {
+        auto oldest = shapes.end();
+        for (auto at = shapes.begin(); at != shapes.end(); ++at)
+          if (at->first != id && at->second.solvers == 0 && (oldest == shapes.end() || at->second.last < oldest->second.last)) oldest = at;
+        if (oldest != shapes.end()) {
+          r.eliminations += oldest->second.of->eliminations();
+          shapes.erase(oldest);
+        }
+      }
+      s.of = std::make_unique<shape_solver>(p.make_shape(id));
       ++r.shapes;
     }
-    return *s;
+    return *s.of;
   };
   if (start != nullptr && start->found()) {
     const total t = time_and_memory(p, shape_of(p.configurations[static_cast<std::size_t>(start->configuration)].shape).of(), *start);
@@ -45,6 +63,12 @@ inline exact_outcome exact(problem const& p, exact_options const& how = {}, choi
   std::priority_queue<open> queue;
   for (std::size_t i = 0; i < p.configurations.size(); ++i) queue.push({p.configurations[i].bound, static_cast<int>(i), 0});
   std::map<int, std::unique_ptr<configuration_solver>> solvers;
+  // Others of a shape that will want a closer bound soon get it while the shape is there.
+  constexpr double soon = 1.3;
+  std::vector<std::vector<int>> of_shape(static_cast<std::size_t>(p.shapes));
+  for (std::size_t i = 0; i < p.configurations.size(); ++i)
+    of_shape[static_cast<std::size_t>(p.configurations[i].shape)].push_back(static_cast<int>(i));
+  std::vector<double> close(p.configurations.size(), -1);
   while (!queue.empty()) {
     const open next = queue.top();
     queue.pop();
@@ -52,15 +76,23 @@ inline exact_outcome exact(problem const& p, exact_options const& how = {}, choi
       r.lower_bound = std::min(r.lower_bound, next.bound);
       break;
     }
-    shape_solver& s = shape_of(p.configurations[static_cast<std::size_t>(next.id)].shape);
+    const int id = p.configurations[static_cast<std::size_t>(next.id)].shape;
     if (next.steps == 0) {
-      ++r.bounded;
-      queue.push({std::max(next.bound, configuration_solver(p, s, next.id, how).first_bound()), next.id, 1});
+      if (close[static_cast<std::size_t>(next.id)] < 0)
+        for (int other : of_shape[static_cast<std::size_t>(id)])
+          if (const double bound = p.configurations[static_cast<std::size_t>(other)].bound;
+              close[static_cast<std::size_t>(other)] < 0 && bound <= next.bound * soon && bound < r.time) {
+            ++r.bounded;
+            close[static_cast<std::size_t>(other)] = std::max(bound, configuration_solver(p, shape_of(id), other, how).first_bound());
+          }
+      queue.push({std::max(next.bound, close[static_cast<std::size_t>(next.id)]), next.id, 1});
       continue;
     }
+    shape_solver& s = shape_of(id);
     auto& solver = solvers[next.id];
     if (!solver) {
       solver = std::make_unique<configuration_solver>(p, s, next.id, how);
+      ++shapes[id].solvers;
       ++r.solved;
     } else ++r.listed;
     configuration_solver::answer a = solver->solve(r.time, next.steps == 2);
@@ -74,10 +106,11 @@ inline exact_outcome exact(problem const& p, exact_options const& how = {}, choi
     else {
       r.lower_bound = std::min(r.lower_bound, a.bound);
       solvers.erase(next.id);
+      --shapes[id].solvers;
       s.forget();
     }
   }
-  for (auto const& [id, s] : shapes) r.eliminations += s->eliminations();
+  for (auto const& [id, s] : shapes) r.eliminations += s.of->eliminations();
   r.lower_bound = std::min(r.lower_bound, r.time);
   return r;
 }

@@ -19,6 +19,7 @@ struct exact_options {
 class shape_solver {
  public:
   explicit shape_solver(spaces::shape s) : shape_(std::move(s)) {
+    grids_.reserve(shape_.grids.size());
     for (grid_choice const& g : shape_.grids) grids_.emplace_back(g);
   }
   spaces::shape const& of() const { return shape_; }
