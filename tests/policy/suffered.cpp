@@ -51,6 +51,12 @@ TEST_CASE("a table tied over the first and the last stage, the optimizer's state
           CHECK(stage_of(plan, op_of_kind(plan, "embedding")) == 0);
           CHECK(stage_of(plan, logits_of(plan)) == stages - 1);
         }) == "");
+    std::vector<named_plan> plans;
+    for (int stage : {1, 2, 3})
+      for (pipeline_of how : {interleaved(2, 3), zero_bubble<pt::schedule::h1>(3, 3), zero_bubble<pt::schedule::v_shaped>(2, 3)})
+        plans.push_back(composed("zero " + std::to_string(stage), data_parallel_of{2}, how, zero_of{stage, 2}));
+    plans.push_back(composed("interlaced", data_parallel_of{2}, interlaced_pipeline_of{3, 3, &pt::axis_of<models::vocabulary>::info}, zero_of{2, 2}));
+    gpt.check(plans);
   }
 }
 
@@ -127,6 +133,10 @@ TEST_CASE("a batch of 8 in 3 micro-batches") {
   tried<models::gpt> gpt({.samples = 8});
   gpt.check({composed("3 micro-batches", micro_batches_of{3}), composed("1f1b 2 x 3", one_f_one_b(2, 3)),
              composed("data 2, gpipe 2 x 3", data_parallel_of{2}, gpipe(2, 3)),
+             composed("interleaved 2 x 3", interleaved(2, 3)),
+             composed("zero bubble h1 2 x 3", zero_bubble<pt::schedule::h1>(2, 3)),
+             composed("zero bubble v 2 x 3", zero_bubble<pt::schedule::v_shaped>(2, 3)),
+             composed("interlaced 2 x 3", interlaced_pipeline_of{2, 3}),
              composed("data 3, 3 micro-batches", data_parallel_of{3}, micro_batches_of{3})});
 }
 
