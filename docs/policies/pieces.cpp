@@ -90,12 +90,16 @@ using composed = policy::compose<policy::data_parallel<2>, policy::tensor_parall
 namespace {
 std::string folder;  // empty: nothing is drawn
 
+pt::pass pass_of(pt::lowering const& s, int move) {
+  pt::completed const& c = s.plan_completed();
+  return c.values[c.nodes[move].first_value].replayed ? pt::pass::backward : s.graph().ops[c.nodes[move].op].when;
+}
 // How often each collective occurs in the plan of one step.
 std::string count_collectives(pt::lowering const& s, pt::pass when) {
   std::map<std::string, int> counts;
   pt::completed const& c = s.plan_completed();
   for (int id = 0; id < c.nodes.size; ++id)
-    if (c.nodes[id].kind == pt::node_kind::move && s.graph().ops[c.nodes[id].op].when == when)
+    if (c.nodes[id].kind == pt::node_kind::move && pass_of(s, id) == when)
       for (pt::transition_step const& t : s.route_of(id).steps)
         if (t.kind != pt::transition_kind::slice) ++counts[std::string(pt::name_of(t.kind))];
   std::string words;

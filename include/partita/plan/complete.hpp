@@ -16,6 +16,11 @@ struct completion {
   growing<int> next_value;  // values of one slot are chained
   growing<int> last_value;  // per slot: a tensor, or (after all tensors) a tensor made again
   regions again{};
+  int reader = -1;  // the op that is being added
+  struct fetching {
+    int reader = -1, not_before = -1;  // of the last move of a fetched parameter
+  };
+  fetching last_fetched[2]{};  // for forward readers, for backward ones
 
   constexpr void note(wrong what, int op, long have = 0, long allowed = 0) {
     if (!out.first) out.first = plan.about(what, op, nullptr, have, allowed, 0);
@@ -33,14 +38,34 @@ struct completion {
   }
   // Recompute: within one region, backward ops and the region's second replica read what the second replica makes. What
   // comes from outside the region, or is read outside it, is kept.
-  constexpr int slot_read(int reader, bool replayed, int tensor) {
+  constexpr int slot_read(bool replayed, bool in_turns, int tensor) {
     const int maker = g.tensors[tensor].op;
+    if (fetches(maker) && !in_turns && (replayed || g.ops[reader].when == pass::backward)) {
+      const int slot = tensor + g.tensors.size;  // of the same value, moved again
+      if (out.source_value[slot] < 0) out.source_value[slot] = out.source_value[tensor];
+      return slot;
+    }
     if (again.of_op.size == 0 || again.of_op[maker] < 0) return tensor;
     op_entry const& e = g.ops[reader];
     const int wanted = again.of_op[maker];
     if (replayed ? again.of_op[reader] != wanted : e.when != pass::backward || again.of_op[e.origin] != wanted) return tensor;
     if (out.source_value[g.ops[maker].first_output + g.tensors.size] < 0) add_compute(maker, true);
     return tensor + g.tensors.size;
+  }
+  // A stored tensor that is replicated in time is fetched: moved once for its forward readers and once more for its backward
+  // ones, each time when the readers before it are about to run, so that copies of all do not lie about. (Where ops run
+  // in turns the copy is kept for all turns.)
+  constexpr bool fetches(int op) const {
+    if (g.ops[op].info->source != source_kind::parameter) return false;
+    op_plan const& p = plan.of(op);
+    for (int k = 0; k < p.cut_count; ++k)
+      if (p.cuts[k].dim < 0 && p.cuts[k].pieces > 1 && !p.in_space(p.cuts[k].mode)) return true;
+    return false;
+  }
+  constexpr void delay_fetch(node& move, bool for_backward) {
+    fetching& last = last_fetched[for_backward ? 1 : 0];
+    if (last.reader != reader) last = {reader, last.reader};
+    move.not_before = last.not_before;
   }
   // Is the piece that a reader wants inside the piece that its own device holds, at the same index in time?
   constexpr bool readable(layout const& held, layout const& wanted, int rank) const {
@@ -116,7 +141,7 @@ struct completion {
     }
     return -1;
   }
-  constexpr int change(node_kind kind, int from, layout const& to) {
+  constexpr int change(node_kind kind, int slot, int from, layout const& to) {
     const int tensor = out.values[from].tensor;
     const int id = out.nodes.size;
     node n;
@@ -127,8 +152,9 @@ struct completion {
     n.first_input = out.inputs.size;
     n.input_count = 1;
     out.inputs.push(from);
-    n.first_value = add_value(slot_of(from), id, to);
+    n.first_value = add_value(slot, id, to);
     n.value_count = 1;
+    if (kind == node_kind::move && fetches(n.op)) delay_fetch(n, slot >= g.tensors.size);
     out.nodes.push(n);
     return n.first_value;
   }
@@ -138,7 +164,7 @@ struct completion {
     const layout rest = without_unshared_time(out.values[from].lay, wanted, rank, any, irregular);
     if (!any || irregular) return from;
     const int known = find_value(slot_of(from), rest, rank);
-    return known >= 0 ? known : change(node_kind::assemble, from, rest);
+    return known >= 0 ? known : change(node_kind::assemble, slot_of(from), from, rest);
   }
   constexpr bool is_as_early(layout const& held, layout const& target) const {
     const time_modes mine = times_of(held), asked = times_of(target);
@@ -160,7 +186,7 @@ struct completion {
     from = assembled(from, wanted, rank, irregular);
     if (readable(out.values[from].lay, wanted, rank)) return from;
     const int known = find_value(slot, target, rank);
-    return known >= 0 ? known : change(node_kind::move, from, target);
+    return known >= 0 ? known : change(node_kind::move, slot, from, target);
   }
 
   // A linear op on partial inputs of one layout makes a partial output: the sum is moved once, not each term.
@@ -278,8 +304,10 @@ struct completion {
     for (int i = 0; i < e.input_count; ++i) {
       const int tensor = g.input(e, i);
       if (out.source_value[tensor] < 0) return note(wrong::not_assigned, g.tensors[tensor].op);
-      if (!f.variadic) slots[i] = slot_read(op, replayed, tensor);
+      reader = op;  // what it reads may be made again first, by this same function
+      if (!f.variadic) slots[i] = slot_read(replayed, n.time.count > 0, tensor);
     }
+    reader = op;
     layout made;
     growing<int> many;  // of a variadic op, whose inputs are any number
     const bool passes = !spans && passes_partial(e, slots, n.over, inputs, made);

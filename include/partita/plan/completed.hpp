@@ -49,7 +49,9 @@ struct node {
   int op = -1;        // the op; for assemble and move the op whose output is changed
   int placed_as = -1; // compute: the op in whose place it runs; itself, but for sums of gradients (complete.hpp)
   bool replayed = false;  // compute: a replica in time, run again for backward readers (recompute)
-  int not_before = -1;    // replayed: the backward op whose gradients must be there first, or memory would not be saved
+  // The op whose inputs must be there first, or memory would not be saved. replayed: a backward op, and what counts are
+  // gradients; a move of a fetched parameter: the reader of the one before.
+  int not_before = -1;
   layout over;        // compute: cuts by letter of the op; else the layout made
   time_modes time;
   int first_input = 0, input_count = 0;  // into completed::inputs

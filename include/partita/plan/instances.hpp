@@ -196,7 +196,10 @@ constexpr void each_edge(graph_data const& g, plan_base const& plan, completed c
       node const& entry = c.nodes[c.node_of_op[n.not_before]];
       for (int k = 0; k < entry.input_count; ++k) {
         const int v = c.input(entry, k);
-        if (g.ops[g.tensors[c.values[v].tensor].op].when == pass::backward) after(v);
+        if (n.kind == node_kind::move) {  // once, before the first of the turns
+          const int first_turn[max_time_modes]{};
+          each_producer(c, ig, v, entry.time, first_turn, [&](int from) { visit(from, own); });
+        } else if (g.ops[g.tensors[c.values[v].tensor].op].when == pass::backward) after(v);
       }
     }
     if (n.kind == node_kind::assemble)

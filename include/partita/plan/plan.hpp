@@ -30,6 +30,11 @@ struct op_plan {
   op_phase phases[max_phases]{};
   signed char cut_count = 0, level_count = 0, phase_count = 0;
   bool assigned = false;
+  constexpr bool in_space(short mode) const {
+    for (int l = 0; l < level_count; ++l)
+      if (levels[l].mode == mode) return true;
+    return false;
+  }
 };
 // A moment in the plan's own numbers.
 struct moment_entry {

@@ -27,9 +27,7 @@ struct regions {
       short mode = -1;
       if (g.ops[op].when == pass::forward && g.ops[op].info->source == source_kind::none && !is_whole_in_time(g, op))
         for (int c = 0; c < p.cut_count; ++c) {
-          bool in_space = false;
-          for (int l = 0; l < p.level_count; ++l) in_space = in_space || p.levels[l].mode == p.cuts[c].mode;
-          if (p.cuts[c].dim < 0 && p.cuts[c].pieces > 1 && !in_space) mode = p.cuts[c].mode;
+          if (p.cuts[c].dim < 0 && p.cuts[c].pieces > 1 && !p.in_space(p.cuts[c].mode)) mode = p.cuts[c].mode;
         }
       of_op.push(-1);
       if (mode < 0) continue;
@@ -65,9 +63,7 @@ struct regions {
     auto turns = [&](int op) {
       op_plan const& p = plan.of(op);
       for (int c = 0; c < p.cut_count; ++c) {
-        bool in_space = false;
-        for (int l = 0; l < p.level_count; ++l) in_space = in_space || p.levels[l].mode == p.cuts[c].mode;
-        if (p.cuts[c].dim >= 0 && p.cuts[c].pieces > 1 && !in_space) return true;
+        if (p.cuts[c].dim >= 0 && p.cuts[c].pieces > 1 && !p.in_space(p.cuts[c].mode)) return true;
       }
       return false;
     };

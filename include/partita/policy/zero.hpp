@@ -1,7 +1,8 @@
 // ZeRO (Rajbhandari et al. 2020): replicas of data parallelism share what they would all hold.
 //   stage 1  each updates its part of every parameter and holds that part of the optimizer's state
 //   stage 2  and receives that part of the gradient alone: a reduce-scatter in place of an all-reduce
-//   stage 3  and stores that part of the parameter alone, which is gathered where it is read
+//   stage 3  and stores that part of the parameter alone; it is gathered shortly before its forward readers, and again
+//            before its backward ones. Under micro-batches it is gathered once and kept for all of them.
 // Compose it after all other policies: it cuts what they have left.
 #pragma once
 #include <partita/plan/resolve.hpp>
@@ -52,7 +53,10 @@ struct zero_of {
     for (int op = 0; op < g.ops.size; ++op) {
       op_entry const& e = g.ops[op];
       if (stage >= 3) {
-        if (axis[op] >= 0) add(op, axis[op]);  // the update inherits
+        if (axis[op] >= 0) {
+          add(op, axis[op]);  // the update inherits
+          plan.op_trans(op_ref{&g, op}, replicate{2, "fetch"});
+        }
         continue;
       }
       if (e.when != pass::update || e.origin == op || axis[e.origin] < 0) continue;

@@ -1,0 +1,75 @@
+// ZeRO: what moves, and what that saves.
+#include <doctest/doctest.h>
+
+#include <partita/planning.hpp>
+#include <partita/program/lower.hpp>
+
+namespace {
+namespace pt = partita;
+struct batch : pt::axis<"batch", 2048> {};
+struct width : pt::axis<"width", 512> {};
+struct inner : pt::axis<"inner", 512> {};
+
+struct tower {
+  static constexpr int layers = 12, weights = 2 * layers;
+  static constexpr std::size_t weight_bytes = 4 * width::extent * inner::extent;
+  constexpr auto operator()(auto& g) const {
+    auto x = pt::input<pt::f32, batch, width>(g, "x");
+    for (int l = 0; l < layers; ++l) {
+      auto block = pt::scope(g, "block", l);
+      x = x + pt::linear(pt::relu(pt::linear(x, pt::param<pt::f32, width, inner>(g, "up.weight"))),
+                         pt::param<pt::f32, inner, width>(g, "down.weight"));
+    }
+    return pt::mean(x);
+  }
+};
+using model = pt::training<tower, pt::adamw>;
+
+struct result {
+  std::size_t state = 0, arena = 0;
+  int all_reduces = 0, gathers = 0, scatters = 0;  // of weights and their gradients
+};
+template <class Policy> result of() {
+  const auto p = pt::plan<model>::by(Policy{});
+  pt::completed c;
+  REQUIRE(!pt::verify_plan(p.traced(), p, c));
+  const pt::lowering s(p.traced(), p, c);
+  const pt::program made = pt::lower(s, 0);
+  result r{made.state_bytes, made.arena_bytes};
+  for (int id = 0; id < c.nodes.size; ++id) {
+    if (c.nodes[id].kind != pt::node_kind::move) continue;
+    if (p.traced().operand_of(c.values[c.nodes[id].first_value].tensor).rank != 2) continue;
+    for (pt::transition_step const& t : s.route_of(id).steps) {
+      r.all_reduces += t.kind == pt::transition_kind::all_reduce;
+      r.gathers += t.kind == pt::transition_kind::all_gather;
+      r.scatters += t.kind == pt::transition_kind::reduce_scatter;
+    }
+  }
+  return r;
+}
+using pt::policy::compose;
+using replicas = pt::policy::data_parallel<4>;
+}  // namespace
+
+// The counts are those of Alpa's tests of its automatic sharding (oracles: ZeRO-3 is one reduce-scatter and two all-gathers
+// where data parallelism has one all-reduce), per weight.
+TEST_CASE("collectives of data parallelism and of ZeRO") {
+  const result data = of<replicas>(), two = of<compose<replicas, pt::policy::zero<2, 4>>>(),
+               three = of<compose<replicas, pt::policy::zero<3, 4>>>();
+  CHECK(data.all_reduces == tower::weights);
+  CHECK(data.gathers + data.scatters == 0);
+  CHECK(two.all_reduces == 0);
+  CHECK(two.scatters == tower::weights);
+  CHECK(two.gathers == tower::weights);
+  CHECK(three.all_reduces == 0);
+  CHECK(three.scatters == tower::weights);
+  CHECK(three.gathers == 2 * tower::weights - 1);  // no input wants a gradient: the first weight has no backward reader
+}
+
+TEST_CASE("under ZeRO 3 copies of a few weights lie about, not of all") {
+  const result two = of<compose<replicas, pt::policy::zero<2, 4>>>(), three = of<compose<replicas, pt::policy::zero<3, 4>>>();
+  constexpr std::size_t scalar = 64;  // the seed of the gradients, aligned
+  CHECK(two.state == tower::weights * tower::weight_bytes * (4 + 2) / 4 + scalar);
+  CHECK(three.state == tower::weights * tower::weight_bytes * 3 / 4 + scalar);
+  CHECK(three.arena <= two.arena + 4 * tower::weight_bytes);  // of 24
+}
