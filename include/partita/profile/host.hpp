@@ -55,8 +55,9 @@ struct model {
 
 // Ops of the library in the sizes of a small transformer, for plans of models that were not measured themselves. What a
 // model has in other sizes is extrapolated; `measure<model>` knows better.
-inline profile measure_library(cpu devices, measure_options const& how = {}) {
-  using training_type = training<detail::catalogue::model, adamw, clip_norm>;
+template <class Catalogue = detail::catalogue::model>  // a template, so that its kernels are compiled where it is called
+profile measure_library(cpu devices, measure_options const& how = {}) {
+  using training_type = training<Catalogue, adamw, clip_norm>;
   return measure<training_type>(devices, training_type{}, how);
 }
 
