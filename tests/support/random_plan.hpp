@@ -17,6 +17,8 @@
 #include <partita/policy/tensor_parallel.hpp>
 #include <partita/policy/zero.hpp>
 
+#include "random_orders.hpp"
+
 namespace partita::testing {
 
 // Every op's cuts and levels, for a failure's report.
@@ -71,6 +73,7 @@ class random_plan {
         if (chance(50)) override_some(true);
         if (!runs_again_ && chance(40)) order_some();  // what runs again waits for gradients too
     }
+    if (chance(20)) words_ += random_orders(plan_, random_).make();
     return words_;
   }
 
