@@ -17,6 +17,10 @@ BEYOND_PLANNING = re.compile(r"cblas\.h|nlohmann/|thread$|cuda|cublas|nvrtc|nccl
 BEYOND_PARTITA = re.compile(r"cuda(?!/std)|cublas|nvrtc|nccl|mpi\.h")
 UMBRELLAS = {"partita/partita.hpp": BEYOND_PARTITA, "partita/planning.hpp": BEYOND_PLANNING}
 
+# The check of programs is independent of plans and lowering: it sees the graph, the program and their words.
+CHECK = re.compile(r"partita/program/check(/|\.hpp)")
+SEEN_BY_CHECK = re.compile(r"partita/(core/|model/|program/(check/|program\.hpp|words\.hpp))")
+
 WARN_LINES, MOST_LINES = 400, 600
 
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.MULTILINE)
@@ -38,6 +42,8 @@ def judge(includer, included):
         return None
     if included in UMBRELLAS:
         return "an umbrella header is for users, not for rooms"
+    if CHECK.match(includer) and not SEEN_BY_CHECK.match(included):
+        return "the check of programs shares no code with what makes them"
     mine, theirs = room_of(includer), room_of(included)
     if mine is None or theirs is None or mine == theirs:
         return None

@@ -139,6 +139,22 @@ inline void check_ends(model_view const& m, std::vector<program> const& programs
       slopes.require(e.first_output, "given out as a gradient");
   }
 }
+// "rank 1, instruction 17, op fc.weight (sgd, update): ..." before a finding's words.
+[[gnu::cold]] inline program_finding with_place(graph_data const& g, std::vector<program> const& programs, program_finding f) {
+  if (f.rank < 0 || (f.instruction < 0 && f.words.starts_with("rank "))) return f;
+  std::string place = words({"rank ", f.rank});
+  program const& p = programs[static_cast<std::size_t>(f.rank)];
+  if (f.instruction >= 0 && static_cast<std::size_t>(f.instruction) < p.instructions.size()) {
+    instruction const& i = p.instructions[static_cast<std::size_t>(f.instruction)];
+    place += words({", instruction ", f.instruction, ", "});
+    const bool readable =
+        f.what != program_fault::malformed &&
+        (i.kind != instruction_kind::compute || (i.payload >= 0 && static_cast<std::size_t>(i.payload) < p.computes.size()));
+    place += readable ? words_of(p, g, i) : std::string(name_of(i.kind));
+  }
+  f.words = place + ": " + f.words;
+  return f;
+}
 }  // namespace detail::checking
 
 // The first thing that is wrong with the programs of all ranks of one plan, by rank; nothing when they compute what the
@@ -154,7 +170,7 @@ inline program_finding check_programs(graph_data const& g, std::vector<program> 
     world all(m, programs, how.workspace);
     all.run();
     check_ends(m, programs, all, how.forward_only);
-  } catch (stop const& s) { return s.found; }
+  } catch (stop const& s) { return with_place(g, programs, s.found); }
   return {};
 }
 

@@ -180,9 +180,9 @@ class op_check {
     for (std::size_t k = 0; k < of_inputs.size(); ++k) {
       if (of_inputs[k] == whole) continue;
       if (!f.variadic && !f.passes_partial)
-        r_.fail(program_fault::incomplete,
-                words({"input ", k, " is ", m_.name_of_tensor(m_.graph.input(*of.entry, static_cast<int>(k))), " reduced from ",
-                       r_.sums().words(of_inputs[k]), " only, and ", f.kind, " needs it whole"}));
+        r_.fail(program_fault::incomplete, words({"input ", k, " has ", r_.sums().words(of_inputs[k]), " of ",
+                                                  m_.name_of_tensor(m_.graph.input(*of.entry, static_cast<int>(k))), ", and ",
+                                                  f.kind, " needs it whole"}));
       if (of_inputs[k] > whole && r_.sums().how(of_inputs[k]) != reduction::sum)
         r_.fail(program_fault::incomplete, words({"input ", k, " is a partial maximum, which ", f.kind, " needs whole"}));
       partial = true;

@@ -111,7 +111,7 @@ inline reading look(contents const& held, lattice const& wanted, int tensor, dty
 inline lattice moved(shared_part const& s) {
   shared_loop loops[max_loops];
   for (int l = 0; l < s.depth; ++l) loops[l] = s.loops[l];
-  std::sort(loops, loops + s.depth, [](shared_loop const& a, shared_loop const& b) { return a.other > b.other; });
+  sort_few(loops, s.depth, [](shared_loop const& a, shared_loop const& b) { return a.other > b.other; });
   lattice x;
   x.place = s.other;
   x.index = s.index;

@@ -61,6 +61,16 @@ inline bool is_nested(lattice const& x, std::int64_t size) {
   return true;
 }
 
+// Puts a handful in order: `before(a, b)` says that a comes first.
+template <class T, class Before> void sort_few(T* few, int count, Before before) {
+  for (int i = 1; i < count; ++i) {
+    const T moved = few[i];
+    int to = i;
+    for (; to > 0 && before(moved, few[to - 1]); --to) few[to] = few[to - 1];
+    few[to] = moved;
+  }
+}
+
 // A lattice, or the inner part of one.
 struct lattice_view {
   loop const* loops;
@@ -222,7 +232,7 @@ inline void subtract(lattice_view const& a, lattice_view const& b, std::vector<l
       ends[count++] = rows[k].begin;
       ends[count++] = rows[k].end;
     }
-    std::sort(ends, ends + count);
+    sort_few(ends, count, [](std::int64_t x, std::int64_t y) { return x < y; });
     for (int e = 0; e + 1 < count; ++e) {
       const std::int64_t begin = ends[e], end = ends[e + 1];
       if (begin == end) continue;

@@ -168,16 +168,15 @@ class pieces_summed {
   }
   // How the pieces of a set are to be combined.
   reduction how(int set) const { return nodes_[static_cast<std::size_t>(set)].how; }
-  // "1 of 4 parts", for messages.
+  // "8 of 32 terms": of the elements that are to be combined. For messages.
   std::string words(int set) const {
-    if (set == whole) return "whole";
-    if (set == nothing) return "no piece at all";
+    if (set == whole) return "all terms";
+    if (set == nothing) return "no term";
     node const& n = nodes_[static_cast<std::size_t>(set)];
-    if (n.all > 0)
-      return partita::words({"the pieces of ", n.boxes.elements(), " of the ", n.all, " elements that are to be combined"});
-    std::string text = "a sum whose terms have ";
+    if (n.all > 0) return partita::words({n.boxes.elements(), " of ", n.all, " terms"});
+    std::string text = "a sum of what has ";
     for (std::size_t i = 0; i < n.of_inputs.size() && i < 3; ++i) text += (i > 0 ? ", " : "") + words(n.of_inputs[i]);
-    return text;
+    return text + (n.of_inputs.size() > 3 ? ", .." : "");
   }
 
  private:

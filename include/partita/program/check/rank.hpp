@@ -25,10 +25,7 @@ class rank_check {
 
   [[noreturn]] void fail(program_fault what, std::string text) const { fail_at(what, now_, std::move(text)); }
   [[noreturn]] void fail_at(program_fault what, int at, std::string text) const {
-    std::string where = words({"rank ", p_.rank});
-    if (at >= 0 && at < static_cast<int>(p_.instructions.size()))
-      where += words({", instruction ", at, ", ", words_of(p_, model_.graph, p_.instructions[static_cast<std::size_t>(at)])});
-    checking::fail(what, p_.rank, at, where + ": " + text);
+    checking::fail(what, p_.rank, at, std::move(text));
   }
   template <class T> T const& item(std::vector<T> const& table, int i, char const* name) const {
     if (i < 0 || static_cast<std::size_t>(i) >= table.size())
@@ -182,7 +179,7 @@ class rank_check {
     return words({": ", words_of_patch(a.front()), " and ", words_of_patch(b.front())});
   }
   std::string words_of_patch(patch const& p) const {
-    return model_.name_of_tensor(p.tensor) + (p.sum == whole ? "" : words({" reduced from ", sums_.words(p.sum)}));
+    return model_.name_of_tensor(p.tensor) + (p.sum == whole ? "" : words({", ", sums_.words(p.sum)}));
   }
   std::string words_of_reading(reading const& r) const {
     const std::string held =
@@ -190,7 +187,7 @@ class rank_check {
             ? ""
             : words_of_patch(*r.found) + (r.found->made_by < 0 ? "" : words({", written by instruction ", r.found->made_by}));
     switch (r.what) {
-      case seen::good: return words({"holds it reduced from ", sums_.words(r.sum), " only"});
+      case seen::good: return words({"holds ", sums_.words(r.sum), " of it"});
       case seen::undefined: return "holds nothing, or not all of it";
       case seen::other_tensor: return words({"holds ", held});
       case seen::other_part: return words({"holds another part of it, or in another order: ", held});
@@ -241,7 +238,7 @@ class rank_check {
                          static_cast<std::int64_t>(b.to_strides[a]) * size};
     }
     auto along = [&](reference const& at, std::int64_t axis::*place, reference const& index_at, std::int64_t axis::*index) {
-      std::sort(axes, axes + count, [&](axis const& x, axis const& y) { return x.*place > y.*place; });
+      sort_few(axes, count, [&](axis const& x, axis const& y) { return x.*place > y.*place; });
       lattice l;
       l.place = static_cast<std::int64_t>(at.offset);
       l.index = static_cast<std::int64_t>(index_at.offset);
@@ -283,21 +280,17 @@ class rank_check {
     for (std::size_t i = 0; i < p.instructions.size(); ++i) {
       instruction const& x = p.instructions[i];
       if (x.kind > instruction_kind::exchange)
-        checking::fail(program_fault::malformed, p.rank, static_cast<int>(i),
-                       words({"rank ", p.rank, ", instruction ", i, ": of no known kind"}));
+        checking::fail(program_fault::malformed, p.rank, static_cast<int>(i), "it is of no known kind");
       if (is_communication(x.kind) && x.where != lane::communication)
         checking::fail(program_fault::malformed, p.rank, static_cast<int>(i),
-                       words({"rank ", p.rank, ", instruction ", i, ": ", name_of(x.kind),
-                              " stands in the compute lane: the other lane communicates"}));
+                       words({name_of(x.kind), " stands in the compute lane: the other lane communicates"}));
       if (x.first_access < 0 || x.read_count < 0 || x.write_count < 0 ||
           static_cast<std::size_t>(x.first_access + x.read_count + x.write_count) > p.accesses.size())
-        checking::fail(program_fault::malformed, p.rank, static_cast<int>(i),
-                       words({"rank ", p.rank, ", instruction ", i, ": its accesses are none of the program's"}));
+        checking::fail(program_fault::malformed, p.rank, static_cast<int>(i), "its accesses are none of the program's");
     }
     for (int b : p.accesses)
       if (b < 0 || static_cast<std::size_t>(b) >= p.buffers.size())
-        checking::fail(program_fault::malformed, p.rank, -1,
-                       words({"rank ", p.rank, ": buffer ", b, " is accessed and does not exist"}));
+        checking::fail(program_fault::malformed, p.rank, -1, words({"buffer ", b, " is accessed and does not exist"}));
     return p;
   }
 

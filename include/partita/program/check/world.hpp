@@ -39,7 +39,7 @@ class world {
       if (!way.sends.empty())
         rank(ends.first)
             .fail_at(program_fault::deadlock, way.sends.front().instruction,
-                     words({"rank ", ends.second, " never takes what it sends"}));
+                     words({"its message to rank ", ends.second, " is never received"}));
       if (!way.receives.empty())
         rank(ends.second)
             .fail_at(program_fault::deadlock, way.receives.front().instruction,
@@ -209,10 +209,10 @@ class world {
       collective_call const& other = call_of(m);
       if (i.kind != kind.kind || i.type != kind.type || (kind.kind != instruction_kind::all_to_all && other.counts != c.counts))
         rank(m).fail(program_fault::calls_disagree,
-                     words({"rank ", members[0], " of the same group calls ", name_of(kind.kind), " of ", name_of(kind.type),
+                     words({"of the same group rank ", members[0], " calls ", name_of(kind.kind), " of ", name_of(kind.type),
                             " at its instruction ", first.position(), ", with other counts, type or kind"}));
       if (is_reduction(kind.kind) && other.reduce != c.reduce)
-        rank(m).fail(program_fault::calls_disagree, words({"rank ", members[0], " of the same group reduces in another way"}));
+        rank(m).fail(program_fault::calls_disagree, words({"of the same group rank ", members[0], " reduces in another way"}));
     }
     const std::int64_t size = bytes_of(kind.type);
     const std::size_t n = members.size();
