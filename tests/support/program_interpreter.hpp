@@ -211,9 +211,10 @@ template <class Graph> class program_interpreter {
       const std::size_t at = next[static_cast<std::size_t>(m)];
       if (at >= p.instructions.size()) return false;
       instruction const& other = p.instructions[at];
-      if (other.kind != i.kind || other.node != i.node || other.index != i.index) return false;
+      if (!is_communication(other.kind) || other.kind == instruction_kind::exchange) return false;
       collective_call const& call = p.collectives[static_cast<std::size_t>(other.payload)];
       if (call.group != c.group) return false;
+      if (other.kind != i.kind) throw error("the members of a group call for different things");
       const bool agree = i.kind == instruction_kind::all_to_all ? call.counts.size() == c.counts.size() : call.counts == c.counts;
       if (!agree || call.reduce != c.reduce || other.type != i.type) throw error("the members of a group call for different things");
       calls.push_back(&call);

@@ -83,6 +83,7 @@ template <class Cost> class layout_search : layout_words {
   }
 
   constexpr void reach(int before, layout_word word, bool sent, transition_kind kind, unsigned levels, double seconds) {
+    if (!is_in_one_unit(word)) return;
     const int slot = find(word, sent);
     if (table_[slot] >= 0) {
       state& s = states[table_[slot]];

@@ -16,6 +16,7 @@ struct layout_words {
   growing<part> items;
   unsigned frozen = 0;  // dimensions that skew a cut in time: what lies along them is not of one piece
   bool wide = true;     // few enough dimensions and axes to try every cut
+  bool several_units = false;  // cuts of one axis fall on multiples of different numbers
 
   constexpr part const& item(layout_word w) const { return items[static_cast<int>(w & 255) - 1]; }
 
@@ -50,6 +51,10 @@ struct layout_words {
         if (p.axis == longest.axis && p.unit > longest.unit) longest.unit = p.unit;
       cuts.push(longest);
     }
+    for (part const& p : cuts)
+      for (part const& q : cuts) several_units = several_units || (p.axis == q.axis && p.unit != q.unit);
+    for (part const& p : items)
+      for (part const& q : cuts) several_units = several_units || (p.axis == q.axis && p.unit != q.unit);
     const int given = cuts.size;
     for (int k = 0; k < given; ++k)
       for (int l = 0; l < from.where.rank; ++l) {
@@ -144,6 +149,14 @@ struct layout_words {
       if (reduce >= 0 && reduce != static_cast<int>(p.reduce)) return false;
       reduce = static_cast<int>(p.reduce);
     }
+    return true;
+  }
+  // Pieces of a cut in one unit are no multiples of another: one axis is cut in one unit at a time.
+  constexpr bool is_in_one_unit(layout_word w) const {
+    if (!several_units) return true;
+    for (; w != 0; w >>= 8)
+      for (layout_word rest = w >> 8; rest != 0; rest >>= 8)
+        if (part const &p = item(w), &q = item(rest); !p.partial() && p.axis == q.axis && p.unit != q.unit) return false;
     return true;
   }
   // The dimension of the innermost cut of an axis, or -1 where it is not one in space.
