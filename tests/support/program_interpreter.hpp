@@ -212,6 +212,7 @@ template <class Graph> class program_interpreter {
       if (at >= p.instructions.size()) return false;
       instruction const& other = p.instructions[at];
       if (!is_communication(other.kind) || other.kind == instruction_kind::exchange) return false;
+      if (done_[{static_cast<std::size_t>(m), at}]) return false;  // it has yet to go on to this call
       collective_call const& call = p.collectives[static_cast<std::size_t>(other.payload)];
       if (call.group != c.group) return false;
       if (other.kind != i.kind) throw error("the members of a group call for different things");
