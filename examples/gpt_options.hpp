@@ -106,7 +106,7 @@ inline constexpr const char* largest_plan_of_demo = "dp2 x tp2 x pp2";
 
 struct gpt_options {
   std::string data;  // empty: this project's own text
-  std::string plan;
+  std::string plan, report;
   std::optional<int> devices;
   int threads = 0;
   int layers = 4, hidden = 128, heads = 4, length = 64, batch = 16;
@@ -143,7 +143,9 @@ struct gpt_command {
     flag("--plan", o.plan, "WORDS",
          "dpN replicas, tpN devices to a layer, ppN stages, mN micro-batches,\n"
          "an order of stages (1f1b, gpipe, interleaved, h1, h2, v),\n"
-         "as in \"dp2 x tp2 x pp2 m4\"; by default all devices are replicas");
+         "as in \"dp2 x tp2 x pp2 m4\"; by default all devices are replicas.\n"
+         "auto: measures this machine and searches the best plan for its devices");
+    flag("--report", o.report, "FILE", "A page about the plan that auto has found (HTML)");
     number("--devices", o.devices, 1, 1024, "CPU devices; by default as many as the plan needs");
     number("--threads", o.threads, 0, 1024, "Threads that compute, for each device; 0 shares out the cores");
     number("--layers", o.layers, 1, 10000, "Blocks of attention and MLP");
@@ -163,10 +165,13 @@ struct gpt_command {
     number("--temperature", o.temperature, 0.0, 1e6, "Of the sample; 0 takes the likeliest byte");
     number("--evaluate-every", o.evaluate_every, 0, most_steps,
            "Steps between losses on held-out text; 0: one in the end");
-    app.add_flag("--demo", o.demo, "First compares six plans with one device, then trains, by default under dp2");
+    app.add_flag("--demo", o.demo, "First compares six plans with one device, then trains, by default under auto");
   }
 
-  // The plan that the flags ask for, after what can be wrong between them.
+  bool searches() const { return options.plan == "auto" || (options.plan.empty() && options.demo); }
+  int devices_to_search_for() const { return options.devices.value_or(std::max(2, pt::available_cores())); }
+
+  // The plan that the flags ask for in words, after what can be wrong between them.
   parallel plan() const {
     gpt_options const& o = options;
     if (o.hidden % o.heads != 0)
@@ -176,13 +181,15 @@ struct gpt_command {
     if (o.demo)
       fit(parse_plan(largest_plan_of_demo, o.batch),
           "--demo, whose largest plan is " + std::string(largest_plan_of_demo) + ",");
+    if (!o.report.empty() && !searches()) throw pt::error("--report is about what --plan auto has found");
+    if (searches()) return {};
     if (o.plan.empty() && o.devices) {
       const parallel p = parse_plan("dp" + std::to_string(*o.devices), o.batch);
       fit(p, word("--devices", *o.devices) + " without --plan");
       return p;
     }
-    const std::string words = o.plan.empty() && o.demo ? "dp2" : o.plan, name = "--plan '" + words + "'";
-    const parallel p = parse_plan(words, o.batch);
+    const std::string name = "--plan '" + o.plan + "'";
+    const parallel p = parse_plan(o.plan, o.batch);
     if (o.devices && *o.devices < p.devices())
       throw pt::error(name + " needs " + std::to_string(p.devices()) + " devices, more than " +
                       word("--devices", *o.devices));

@@ -1,12 +1,14 @@
 // Trains a GPT over bytes under a parallel plan and lets it write:
 //   train_gpt --data book.txt --plan "dp2 x tp2" --layers 6 --hidden 256 --steps 2000
-// The model is in gpt.hpp, the flags in gpt_options.hpp, the comparison of plans that --demo begins with in
-// gpt_compare.hpp.
+//   train_gpt --plan auto --report plan.html
+// The model is in gpt.hpp, the flags in gpt_options.hpp, the search of --plan auto in gpt_search.hpp, the comparison of
+// plans that --demo begins with in gpt_compare.hpp.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <new>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -14,6 +16,7 @@
 #include "gpt.hpp"
 #include "gpt_compare.hpp"
 #include "gpt_options.hpp"
+#include "gpt_search.hpp"
 
 #ifndef PARTITA_SOURCE_DIRECTORY  // the build says where this project's text is
 #define PARTITA_SOURCE_DIRECTORY ""
@@ -33,17 +36,16 @@ gpt_training training_of(gpt_options const& o) {
   return t;
 }
 
+std::vector<pt::binding> extents_of(gpt_options const& o, int batch) {
+  auto n = [](int extent) { return static_cast<std::size_t>(extent); };
+  return {pt::bind<sample>(n(batch)),   pt::bind<position>(n(o.length)),           pt::bind<hidden>(n(o.hidden)),
+          pt::bind<head>(n(o.heads)),   pt::bind<head_width>(n(o.hidden / o.heads)), pt::bind<inner>(n(4 * o.hidden))};
+}
 trainer make_trainer(gpt_options const& o, parallel const& plan, int batch, bool keep_gradients) {
-  return trainer{training_of(o),
-                 plan,
-                 pt::cpu{.devices = plan.devices(), .threads = o.threads},
-                 pt::trainer_options{.seed = o.seed, .keep_gradients = keep_gradients},
-                 pt::bind<sample>(static_cast<std::size_t>(batch)),
-                 pt::bind<position>(static_cast<std::size_t>(o.length)),
-                 pt::bind<hidden>(static_cast<std::size_t>(o.hidden)),
-                 pt::bind<head>(static_cast<std::size_t>(o.heads)),
-                 pt::bind<head_width>(static_cast<std::size_t>(o.hidden / o.heads)),
-                 pt::bind<inner>(static_cast<std::size_t>(4 * o.hidden))};
+  pt::plan<gpt_training> made(training_of(o), extents_of(o, batch));
+  plan(static_cast<pt::plan_base&>(made));
+  return trainer{made, pt::cpu{.devices = plan.devices(), .threads = o.threads},
+                 pt::trainer_options{.seed = o.seed, .keep_gradients = keep_gradients}};
 }
 
 // The text of --data, or this project's own: of the sources that the program was built from, if they are still there,
@@ -127,6 +129,16 @@ bool compare_plans(gpt_options const& o, pt::text_data const& data, pt::interrup
   return print_comparison(results, pt::trainer_options{}.learning_rate);
 }
 
+// What was said of the plan before, and what came of it.
+void print_prediction(searched_plan const& said, trainer const& t, std::vector<double> seconds) {
+  const auto middle = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2);
+  std::nth_element(seconds.begin(), middle, seconds.end());
+  double measured = 0;
+  for (pt::memory_use const& m : t.memory()) measured += static_cast<double>(m.measured);
+  std::printf("\npredicted: %s a step, %s; measured: %s (the median step), %s\n", pt::duration_text(said.seconds).c_str(),
+              pt::bytes_text(said.bytes).c_str(), pt::duration_text(*middle).c_str(), pt::bytes_text(measured).c_str());
+}
+
 int run(gpt_command const& command) {
   gpt_options const& o = command.options;
   const parallel plan = command.plan();
@@ -139,20 +151,27 @@ int run(gpt_command const& command) {
     return 0;
   }
 
-  trainer t = make_trainer(o, plan, o.batch, false);
+  std::optional<searched_plan> searched;
+  if (command.searches())
+    searched = search_plan(training_of(o), extents_of(o, o.batch), {.devices = command.devices_to_search_for(), .threads = o.threads}, o.report);
+  const int devices = searched ? searched->plan.devices() : plan.devices();
+  trainer t = searched ? trainer{searched->plan, pt::cpu{.devices = devices, .threads = o.threads},
+                                 pt::trainer_options{.seed = o.seed, .keep_gradients = false}}
+                       : make_trainer(o, plan, o.batch, false);
   const double unigrams = data.unigram_loss();
-  const int threads = o.threads > 0 ? o.threads : std::max(1, pt::available_cores() / plan.devices());
-  const double peak = measure_peak(std::min(plan.devices() * threads, pt::available_cores()));
+  const int threads = o.threads > 0 ? o.threads : std::max(1, pt::available_cores() / devices);
+  const double peak = measure_peak(std::min(devices * threads, pt::available_cores()));
   std::printf(
       "\nplan: %s on %d CPU device%s, %d thread%s each; matrix products reach %s\n"
       "model: %d layers, hidden %d, %d heads, %s parameters; a step: %d x %d bytes\n",
-      plan.text().c_str(), plan.devices(), plan.devices() == 1 ? "" : "s", threads, threads == 1 ? "" : "s",
+      searched ? searched->words.c_str() : plan.text().c_str(), devices, devices == 1 ? "" : "s", threads, threads == 1 ? "" : "s",
       pt::quantity_text(peak, "FLOP/s").c_str(), o.layers, o.hidden, o.heads,
       pt::quantity_text(static_cast<double>(t.parameter_count())).c_str(), o.batch, o.length);
 
   const std::uint64_t warm_up = o.warm_up.value_or(std::min<std::uint64_t>(50, o.steps / 10));
   const auto rate = pt::learning_rate::cosine(o.learning_rate, warm_up, o.steps, o.learning_rate / 10);
   double held_out = 0;
+  std::vector<double> step_seconds;
   {
     pt::progress line(stdout, {.steps = o.steps, .flops_per_step = t.step_flops(), .peak_flops = peak, .every = 10});
     auto evaluate = [&](std::uint64_t step) {
@@ -170,6 +189,7 @@ int run(gpt_command const& command) {
       const double begin = now();
       const float loss = t.step({{"tokens", b.inputs}, {"targets", b.targets}});
       const double seconds = now() - begin;
+      step_seconds.push_back(seconds);
       line.step({.step = ++step,
                  .loss = loss,
                  .gradient_norm = t.output("gradient_norm")[0],
@@ -181,6 +201,7 @@ int run(gpt_command const& command) {
     if (stop.requested()) line.message("asked to end: " + std::to_string(step) + " steps were done");
     if (step > 0 && evaluated != step) evaluate(step);
   }
+  if (searched && !step_seconds.empty()) print_prediction(*searched, t, step_seconds);
   if (o.sample > 0) std::printf("\nIt writes:\n\n%s\n", pt::printable(write(t, o)).c_str());
 
   constexpr double well_under = 0.8;  // nats/byte that the demo is to win over byte unigrams

@@ -123,13 +123,17 @@ inline profile measure(graph_data const& g, std::span<on_cpu::launcher const> ke
 }
 
 // Of a model: traces it with its kernels, at the extents that are bound.
-template <class Model, std::same_as<binding>... B>
-profile measure(cpu devices, as_training<Model> const& model, measure_options const& how, B... extents) {
+template <class Model>
+profile measure(cpu devices, as_training<Model> const& model, measure_options const& how, std::vector<binding> const& extents) {
   auto g = std::make_unique<recorder<on_cpu::backend, as_training<Model>>>();
-  (g->bindings.push(extents), ...);
+  for (binding const& b : extents) g->bindings.push(b);
   trace(*g, model);
   if (const finding f = check_model(*g)) throw error(describe(f));
   return measure(*g, std::span(g->launchers.at, static_cast<std::size_t>(g->launchers.size)), devices, how);
+}
+template <class Model, std::same_as<binding>... B>
+profile measure(cpu devices, as_training<Model> const& model, measure_options const& how, B... extents) {
+  return measure<Model>(devices, model, how, std::vector<binding>{extents...});
 }
 
 }  // namespace partita

@@ -19,7 +19,7 @@ namespace partita {
 
 struct search_options {
   double tolerance = 1e-3;  // a plan that takes this much longer than the bound, of its time, is good enough
-  cost_options prices{};
+  cost_options prices{};    // where a cluster is given, and not its costs
 };
 
 // What a stage of the plan holds, for people.
@@ -133,13 +133,12 @@ inline double least_memory_that_does(graph_data const& g, int forward_ops, costs
 
 // Throws error where no plan fits, naming what would do, or where the model has an axis without extent.
 template <class Model>
-search_result<Model> search(cluster const& c, constraints const& given = {}, as_training<Model> const& model = {},
+search_result<Model> search(costs const& prices, constraints const& given = {}, as_training<Model> const& model = {},
                             std::vector<binding> const& extents = {}, search_options const& how = {}) {
   search_result<Model> r{plan<Model>(model, extents), 0, 0, 0, {}};
   auto const& g = r.plan.traced();
   if (const finding f = check_model(g)) throw error(describe(f));
   check_extents(g);
-  const costs prices(c, how.prices);
   const spaces::plan_space space(g, g.forward_count, prices, given);
   spaces::exact_options exactly;
   exactly.tolerance = how.tolerance;
@@ -160,6 +159,12 @@ search_result<Model> search(cluster const& c, constraints const& given = {}, as_
   r.memory = o.memory;
   r.why = detail::explain(space, o);
   return r;
+}
+// With the costs of a cluster's roofline: `how.prices`.
+template <class Model>
+search_result<Model> search(cluster const& c, constraints const& given = {}, as_training<Model> const& model = {},
+                            std::vector<binding> const& extents = {}, search_options const& how = {}) {
+  return search<Model>(costs(c, how.prices), given, model, extents, how);
 }
 template <class Model, std::same_as<binding>... B>
 search_result<Model> search(cluster const& c, constraints const& given, as_training<Model> const& model, B... extents) {
