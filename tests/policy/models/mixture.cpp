@@ -67,3 +67,7 @@ TEST_CASE("groups of tokens that are stretches of a sequence may be in parts wit
        composed("data 2, stretches 2, zero 1", data_parallel_of{2}, along(2), zero_of{1, 2}),
        composed("experts 2, stretches 2", expert_parallel_of{2, &partita::axis_of<models::expert>::info}, along(2))});
 }
+
+TEST_CASE("the executor makes the same bits, also where tokens go to experts elsewhere") {
+  tried<models::mixture>({.samples = 8}).check(plans_with_experts(), {.steps = 1, .on_threads = true});
+}
