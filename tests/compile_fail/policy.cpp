@@ -128,6 +128,12 @@ struct policy {
 #elif MISTAKE == 25
     plan.op_trans(plan.ops(), pt::split<label, 'z'>{2, "tensor"});
     // expect 25: mistake::model_has_no_such_axis<.*axis_of<label>.*letter<'z'>, partita::at_line<129>, policy>
+#elif MISTAKE == 26
+    plan.op_trans(plan.ops(pt::with<ffn>), pt::skewed(pt::split<ffn>{2, "tensor"}, "data"));
+    // expect 26: mistake::skewed_cut_is_laid_out_in_space<partita::quoted<.*axis_of<ffn>.*at_line<132>, policy>
+#elif MISTAKE == 27
+    plan.op_trans(plan.ops(pt::with<ffn>), pt::skewed(pt::split<ffn>{2, "turn"}, "ring"));
+    // expect 27: mistake::cut_is_skewed_by_a_dimension_the_op_does_not_stand_on<partita::quoted<.*axis_of<ffn>.*at_line<135>, policy>
 #else
     plan.op_trans(plan.ops(pt::with<ffn>), pt::split<ffn>{2, "tensor"});
 #endif

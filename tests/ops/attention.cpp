@@ -124,6 +124,35 @@ TEST_CASE("pieces of attention: queries, heads and sequences") {
                pt::like<pt::f32, single, single, single>, pt::like<pt::f32, single, single, single>>();
 }
 
+// One piece of keys after the other, added to what is there (Op::merges), in any order.
+TEST_CASE("pieces of keys are merged") {
+  auto check = [](lone_op const& op) {
+    const std::vector<buffer> whole = op.run_whole();
+    int t = 0;
+    while (!op.info.dims[t].merged) ++t;
+    const std::size_t keys = op.wholes[t];
+    const std::vector<std::vector<std::size_t>> cuts{{1, keys - 1}, even_pieces(keys, 2), even_pieces(keys, 3)};
+    for (std::vector<std::size_t> const& cut : cuts)
+      for (bool backwards : {false, true}) {
+        std::vector<buffer> made = op.make_outputs(op.wholes);
+        std::size_t offsets[pt::max_dims]{}, extents[pt::max_dims]{};
+        for (int d = 0; d < op.info.dim_count; ++d) extents[d] = op.wholes[d];
+        for (std::size_t k = 0; k < cut.size(); ++k) {
+          const std::size_t which = backwards ? cut.size() - 1 - k : k;
+          offsets[t] = 0;
+          for (std::size_t j = 0; j < which; ++j) offsets[t] += cut[j];
+          extents[t] = cut[which];
+          op.run(offsets, extents, made, k > 0);
+        }
+        check_same(whole, made, 4e-6, "attention over pieces of keys");
+      }
+  };
+  check(lone_op::make<pt::attention_op<false>, of<pt::f32, position>, of<pt::f32, far>, of<pt::f32, far>>({}, bound, number));
+  check(lone_op::make<pt::attention_op<true>, of<pt::f64, position>, of<pt::f64, position>, of<pt::f64, position>>({}, {}, number));
+  check(lone_op::make<pt::attention_op<true>, of<pt::f32, long_position>, of<pt::f32, long_position>, of<pt::f32, long_position>>(
+      {}, {}, number));
+}
+
 TEST_CASE("pieces of its gradient: keys as well") {
   check_cuts(gradient_op<false, pt::f32, position, far>(bound));
   check_cuts(gradient_op<true, pt::f64, position, position>({}));

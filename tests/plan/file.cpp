@@ -74,6 +74,7 @@ TEST_CASE("sizes, replicas, phases, orders and priorities survive") {
   static constexpr int sizes[]{5, 2};
   p.op_trans(p.ops(pt::with<ffn>), pt::split<ffn>{2, "tensor", sizes});
   p.op_trans(p.ops("fc2"), pt::replicate{2, "again"});
+  p.op_trans(p.ops("relu"), pt::folded(pt::skewed(pt::split<batch>{3, "turn"}, "tensor")));
   p.op_assign(p.ops(), pt::grid{{"tensor", 2}});
   p.op_order(pt::moment{}.of(pt::pass::forward), pt::moment{}.of(pt::pass::update));
   p.op_assign(p.ops("fc1"), pt::phase{"half", 1});
@@ -81,7 +82,7 @@ TEST_CASE("sizes, replicas, phases, orders and priorities survive") {
   pt::sequence links(p);
   for (pt::pass when : {pt::pass::forward, pt::pass::backward, pt::pass::update}) links.then(pt::moment{}.at("half", 1).of(when));
   const std::string text = pt::plan_text(p);
-  for (const char* key : {"\"sizes\"", "\"phases\"", "\"links\": true", "\"priority\": -3"}) CHECK(text.find(key) != std::string::npos);
+  for (const char* key : {"\"sizes\"", "\"fold\": true", "\"skew\": \"tensor\"", "\"phases\"", "\"links\": true", "\"priority\": -3"}) CHECK(text.find(key) != std::string::npos);
   pt::plan<model> back = pt::plan_from_text<model>(text);
   CHECK(pt::plan_text(back) == text);
   CHECK(digests(back) == digests(p));

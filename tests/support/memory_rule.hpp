@@ -76,15 +76,16 @@ inline std::string memory_fault(program const& p) {
   return "";
 }
 
-// Empty when nobody reads what is stored after it has been renewed.
+// Empty when nobody reads what is stored after it has been renewed; a node renews one box of a piece after the other.
 inline std::string late_reader(program const& p) {
-  std::vector<bool> renewed(p.buffers.size());
+  std::vector<int> renewed(p.buffers.size(), -1);  // by which node
   for (instruction const& i : p.instructions) {
     auto accessed = [&](int a) { return static_cast<std::size_t>(p.accesses[static_cast<std::size_t>(i.first_access + a)]); };
     for (int a = 0; a < i.read_count; ++a)
-      if (renewed[accessed(a)]) return "an instruction of node " + std::to_string(i.node) + " reads what has been renewed";
+      if (const int by = renewed[accessed(a)]; by >= 0 && by != i.node)
+        return "an instruction of node " + std::to_string(i.node) + " reads what has been renewed";
     for (int a = i.read_count; a < i.read_count + i.write_count; ++a)
-      if (p.buffers[accessed(a)].where == region::state) renewed[accessed(a)] = true;
+      if (p.buffers[accessed(a)].where == region::state) renewed[accessed(a)] = i.node;
   }
   return "";
 }

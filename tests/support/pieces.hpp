@@ -212,7 +212,7 @@ inline void check_cuts(lone_op op, double tolerance = 2e-6) {
     check_same(whole, op.run_cut(cuts), tolerance, what + " in 3");
   }
   check_same(whole, op.run_cut(all), tolerance, std::string(op.info.kind) + " cut along all letters");
-  if (op.info.accumulates) {
+  if (op.info.accumulates && !op.info.merges()) {
     std::vector<buffer> added = op.run_whole(true, 2.5);
     for (buffer& b : added)
       for (std::size_t i = 0; i < b.size(); ++i) b.set(i, b.get(i) - 2.5);

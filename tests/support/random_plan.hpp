@@ -34,7 +34,8 @@ inline std::string describe_plan(graph_data const& g, plan_base const& plan) {
     for (int c = 0; c < p.cut_count; ++c) {
       op_cut const& x = p.cuts[c];
       put(" " + (x.dim < 0 ? std::string("replicas") : std::string(f.dims[x.dim].axis->name) + "'" + f.dims[x.dim].letter) + "/" +
-          std::to_string(x.pieces) + ":" + std::string(plan.modes()[x.mode].view()));
+          std::to_string(x.pieces) + ":" + std::string(plan.modes()[x.mode].view()) + (x.fold ? " folded" : "") +
+          (x.skew >= 0 ? " skewed by " + std::string(plan.modes()[x.skew].view()) : ""));
       if (x.sizes >= 0) {
         put("{");
         for (int i = 0; i < x.pieces; ++i) put(std::to_string(plan.sizes(x.sizes)[i]) + (i + 1 < x.pieces ? "," : "}"));
@@ -105,10 +106,12 @@ class random_plan {
         const int n = 1 + below(most);
         if (chance(25) && extent("position") > 0 && extent("head") > 0) {
           const int along = std::min(n, std::min(extent("position"), extent("head")));
-          policy::context_parallel_of{along, axis("position"), chance(80) ? axis("head") : nullptr}(plan_);
+          const policy::ring_form rings[]{policy::ring_form::none, policy::ring_form::plain, policy::ring_form::folded};
+          const int form = below(3);
+          policy::context_parallel_of{along, axis("position"), chance(80) ? axis("head") : nullptr, rings[form]}(plan_);
           devices *= along;
           context = along;
-          say("context " + std::to_string(along));
+          say((form == 0 ? "context " : form == 1 ? "ring " : "folded ring ") + std::to_string(along));
           continue;
         }
         policy::tensor_parallel_of{n}(plan_);
@@ -300,7 +303,9 @@ class random_plan {
         sizes = random_sizes(static_cast<int>(g_.extent(c.axis)), w.pieces, w.in_space);
         c.sizes = sizes.data();
         c.size_count = w.pieces;
-      }
+      } else if (chance(20) && folds(op, d) < 2) c.fold = true;
+      if (!w.in_space && !on.empty() && chance(25))
+        c.skew = mode_name(on[static_cast<std::size_t>(below(static_cast<int>(on.size())))].name);
       plan_.op_trans(ref(op), c);
     }
   }
@@ -325,6 +330,12 @@ class random_plan {
     for (int l = 0; l < p.level_count; ++l)
       if (p.levels[l].mode == mode) return true;
     return false;
+  }
+  int folds(int op, int d) const {
+    int n = 0;
+    op_plan const& p = plan_.of(op);
+    for (int c = 0; c < p.cut_count; ++c) n += p.cuts[c].dim == d && p.cuts[c].fold;
+    return n;
   }
   bool is_cut(int op, int d) const {
     op_plan const& p = plan_.of(op);

@@ -11,12 +11,13 @@
 
 namespace partita {
 
-enum class reduction : std::uint8_t { sum, max };
+enum class reduction : std::uint8_t { sum, max, merge };  // merge: the op's own, over all its outputs together
 
 struct dim {
   axis_info const* axis = nullptr;
   char letter = 0;
   bool summed = false, whole = false;
+  bool merged = false;  // may be cut in time all the same: the op adds a piece to what it has made of others (Op::merges)
 };
 struct operand {
   signed char rank = 0;
@@ -47,6 +48,11 @@ struct op_info {
   dim dims[max_dims]{};
   operand inputs[max_inputs]{};
   operand outputs[max_outputs]{};
+  constexpr bool merges() const {
+    bool any = false;
+    for (int d = 0; d < dim_count; ++d) any = any || dims[d].merged;
+    return any;
+  }
   constexpr operand const& input(int i) const { return inputs[variadic ? 0 : i]; }
 };
 
@@ -210,6 +216,8 @@ template <class Op, class... In> constexpr judged judge_op() {
   if constexpr (requires { Op::is_output; }) f.is_output = Op::is_output;
   if constexpr (requires { Op::is_view; }) f.is_view = Op::is_view;
   if constexpr (requires { Op::stops_gradient; }) f.stops_gradient = Op::stops_gradient;
+  if constexpr (requires { Op::merges; })
+    for (int d = 0; d < f.dim_count; ++d) f.dims[d].merged = f.dims[d].letter == Op::merges;
   if constexpr (requires { Op::passes_partial; }) f.passes_partial = Op::passes_partial;
   if constexpr (requires { Op::variadic; }) f.variadic = Op::variadic;
   if constexpr (requires { Op::flops_per_point; }) f.flops_per_point = Op::flops_per_point;

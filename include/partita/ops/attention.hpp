@@ -143,6 +143,8 @@ template <bool Causal, bool Grouped = false> struct attention_op {
                                         Grouped ? "... s n g d^, ... t^ n d, ... t n d -> ... s n g d, ... n g s"
                                                 : "... s n d^, ... t^ n d, ... t n d -> ... s n d, ... n s",
                                     dtypes = "T, T, T -> T, A";
+  static constexpr bool accumulates = true;  // merges what it makes of more keys with what is there (Dao et al. 2022)
+  static constexpr char merges = 't';
   static constexpr double flops_per_point = Causal ? 2 : 4;
   static constexpr auto gradient(auto dy, auto y, auto q, auto k, auto v) {
     return apply<attention_grad_op<Causal, Grouped>>(std::get<0>(dy), q, k, v, std::get<0>(y), std::get<1>(y));
@@ -159,29 +161,55 @@ template <bool Causal, bool Grouped = false> struct attention_op {
     using value = std::remove_pointer_t<decltype(y)>;
     using sum_value = std::remove_pointer_t<decltype(log_sum)>;
     const auto at = detail::attention_shape::of(call, Causal, Grouped);
-    const std::size_t row = at.row(), key_row = at.key_row(), width = at.width;
+    const std::size_t row = at.row(), key_row = at.key_row(), width = at.width, first_key = call.offset('t');
     const value scale = 1 / std::sqrt(static_cast<value>(width));
     value* const scratch = call.template scratch<value>();
+    const bool add = call.accumulate();
+    constexpr sum_value none = std::numeric_limits<sum_value>::lowest();  // the log of no keys' sum
 
     auto block_of_head = [=](std::size_t sequence, std::size_t head, std::size_t block, value* p) {
       const std::size_t begin = block * detail::query_block, rows = std::min(detail::query_block, at.queries - begin);
-      const std::size_t keys = at.seen(begin + rows - 1), here = at.query_at(sequence, head, begin),
+      const std::size_t keys = at.seen(begin + rows - 1, first_key), here = at.query_at(sequence, head, begin),
                         keys_at = at.key_at(sequence, head / at.share);
+      if (keys == 0) {
+        if (add) return;
+        for (std::size_t i = 0; i < rows; ++i) {
+          std::fill_n(y + here + i * row, width, value(0));
+          log_sum[at.sum_at(sequence, head, begin + i)] = none;
+        }
+        return;
+      }
       Call::template gemm_on_this_thread<value>(false, true, rows, keys, width, scale, q + here, row, k + keys_at,
                                                 key_row, 0, p, keys);
       for (std::size_t i = 0; i < rows; ++i) {
         const typename Call::team_type team;
         value* const p_row = p + i * keys;
-        const std::size_t seen = std::min(keys, at.seen(begin + i));
-        const value most = team.max(seen, [=](std::size_t j) { return p_row[j]; });
-        team.each(seen, [=](std::size_t j) { p_row[j] = math::exp(p_row[j] - most); });
-        const value total = team.sum(seen, [=](std::size_t j) { return p_row[j]; }), factor = 1 / total;
+        const std::size_t seen = std::min(keys, at.seen(begin + i, first_key));
+        sum_value& log_total = log_sum[at.sum_at(sequence, head, begin + i)];
+        sum_value fresh = none;
+        value factor = 0;
+        if (seen > 0) {
+          const value most = team.max(seen, [=](std::size_t j) { return p_row[j]; });
+          team.each(seen, [=](std::size_t j) { p_row[j] = math::exp(p_row[j] - most); });
+          const value total = team.sum(seen, [=](std::size_t j) { return p_row[j]; });
+          factor = 1 / total;
+          fresh = static_cast<sum_value>(most + math::log(total));
+        }
+        if (add) {  // both halves by their share of the sum of exponentials
+          const sum_value before = log_total, most = std::max(before, fresh),
+                          merged = most + math::log(math::exp(before - most) + math::exp(fresh - most));
+          const value kept = static_cast<value>(math::exp(before - merged));
+          value* const y_row = y + here + i * row;
+          team.each(width, [=](std::size_t e) { y_row[e] *= kept; });
+          factor *= static_cast<value>(math::exp(fresh - merged));
+          fresh = merged;
+        }
         team.each(seen, [=](std::size_t j) { p_row[j] *= factor; });
         std::fill(p_row + seen, p_row + keys, value(0));
-        log_sum[at.sum_at(sequence, head, begin + i)] = static_cast<sum_value>(most + math::log(total));
+        log_total = fresh;
       }
       Call::template gemm_on_this_thread<value>(false, false, rows, width, keys, 1, p, keys, v + keys_at, key_row,
-                                                0, y + here, row);
+                                                add ? value(1) : value(0), y + here, row);
     };
     call.parallel(at.sequences * at.heads * at.blocks(), 1, [=](std::size_t begin, std::size_t end, std::size_t worker) {
       value* const p = scratch + worker * detail::query_block * at.keys;

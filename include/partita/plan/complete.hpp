@@ -2,6 +2,7 @@
 // layout in which it is made to the layout in which it is read.
 #pragma once
 #include <partita/plan/regions.hpp>
+#include <partita/plan/ring.hpp>
 #include <partita/plan/resolve.hpp>
 
 #include <partita/core/begin_planning_code.hpp>
@@ -21,6 +22,7 @@ struct completion {
     int reader = -1, not_before = -1;  // of the last move of a fetched parameter
   };
   fetching last_fetched[2]{};  // for forward readers, for backward ones
+  bool backward_reader = false;  // it is one of the backward pass, or runs again for one
 
   constexpr void note(wrong what, int op, long have = 0, long allowed = 0) {
     if (!out.first) out.first = plan.about(what, op, nullptr, have, allowed, 0);
@@ -172,15 +174,42 @@ struct completion {
       if (mine.find(asked.modes[m]) < 0) return false;
     return true;
   }
+  // One neighbour a step, where a reader's cut in time is skewed by the dimension along which the tensor lies; -1: not so.
+  constexpr int by_ring(int slot, int from, layout const& wanted, int rank) {
+    layout const& held = out.values[from].lay;
+    ring r = ring_of_pieces(held, wanted, rank);
+    ring_kind kind = ring_kind::pieces;
+    if (r.part < 0) {
+      r = ring_of_sums(held, wanted, rank);
+      kind = ring_kind::sums;
+    }
+    if (r.part < 0) return -1;
+    for (int v = last_value[slot]; v >= 0; v = next_value[v]) {
+      node const& n = out.nodes[out.values[v].node];
+      const bool serves = kind == ring_kind::sums || n.for_backward == backward_reader;
+      if (n.ring == kind && serves && same_list(out.values[v].lay, r.made)) return v;
+    }
+    const time_modes time = times_of(held);
+    const short mode = (kind == ring_kind::pieces ? r.made : held).parts[r.part].mode;
+    const int made = change(node_kind::move, slot, from, r.made);
+    node& n = out.nodes.back();
+    n.ring = kind;
+    n.ring_mode = mode;
+    n.for_backward = backward_reader;
+    if (kind == ring_kind::sums) n.time = time;
+    return made;
+  }
   constexpr int arrive(int slot, layout const& wanted, int rank) {
     int from = out.source_value[slot];
     if (readable(out.values[from].lay, wanted, rank)) return from;
     bool any = false, irregular = false;
     const layout rest = without_unshared_time(out.values[from].lay, wanted, rank, any, irregular),
                  target = target_of(any && !irregular ? rest : out.values[from].lay, wanted, rank);
+    if (const int turned = by_ring(slot, from, wanted, rank); turned >= 0) return turned;
     // Another reader's move serves, unless it is of later: a micro-batch does not wait for what needs all of them.
     for (int v = last_value[slot]; v >= 0; v = next_value[v])
-      if (out.nodes[out.values[v].node].kind == node_kind::move && readable(out.values[v].lay, wanted, rank) &&
+      if (out.nodes[out.values[v].node].kind == node_kind::move && out.nodes[out.values[v].node].ring != ring_kind::pieces &&
+          readable(out.values[v].lay, wanted, rank) &&
           is_as_early(out.values[v].lay, target))
         return v;
     from = assembled(from, wanted, rank, irregular);
@@ -308,6 +337,7 @@ struct completion {
       if (!f.variadic) slots[i] = slot_read(replayed, n.time.count > 0, tensor);
     }
     reader = op;
+    backward_reader = replayed || e.when == pass::backward;
     layout made;
     growing<int> many;  // of a variadic op, whose inputs are any number
     const bool passes = !spans && passes_partial(e, slots, n.over, inputs, made);
@@ -335,6 +365,18 @@ struct completion {
     }
     if (!replayed) out.node_of_op[op] = self;
     out.nodes.push(n);
+    // What the op merges itself is complete with its last piece.
+    bool merged = false;
+    for (int p = 0; p < n.over.count; ++p) merged = merged || f.dims[n.over.parts[p].axis].merged;
+    for (int o = 0; o < f.output_count && merged; ++o) {
+      const int tensor = e.first_output + o + (replayed ? g.tensors.size : 0);
+      layout const& parts = out.values[out.source_value[tensor]].lay;
+      layout rest;
+      rest.where = parts.where;
+      for (int p = 0; p < parts.count; ++p)
+        if (!(parts.parts[p].partial() && parts.parts[p].reduce == reduction::merge)) rest.push(parts.parts[p]);
+      out.source_value[tensor] = change(node_kind::assemble, tensor, out.source_value[tensor], rest);
+    }
   }
 };
 

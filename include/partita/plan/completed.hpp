@@ -44,6 +44,9 @@ struct node_value {
   bool replayed = false;  // made again for backward readers
   layout lay;         // its parts in time are the indices under which its pieces are stored
 };
+// A move over as many steps as there are devices along a dimension: pieces go to the neighbour in every step, or partial
+// results do, each device adding its own.
+enum class ring_kind : std::uint8_t { none, pieces, sums };
 struct node {
   node_kind kind = node_kind::compute;
   int op = -1;        // the op; for assemble and move the op whose output is changed
@@ -54,6 +57,9 @@ struct node {
   int not_before = -1;
   layout over;        // compute: cuts by letter of the op; else the layout made
   time_modes time;
+  ring_kind ring = ring_kind::none;  // of a move
+  short ring_mode = -1;      // the mode in time that counts its steps
+  bool for_backward = false;  // ring of pieces: whose readers it serves; kept for both it would hold them all
   int first_input = 0, input_count = 0;  // into completed::inputs
   int first_value = 0, value_count = 0;
 };
@@ -66,6 +72,8 @@ struct completed {
   growing<int> renewed_by;   // per stored tensor: the node after which it holds the next step's value, or -1
   int devices = 0;
   finding first{};
+  // Its instances make one value between them, complete after the last.
+  static constexpr bool puts_together(node const& n) { return n.kind == node_kind::assemble || n.ring == ring_kind::sums; }
   constexpr int input(node const& n, int i) const { return inputs[n.first_input + i]; }
 };
 

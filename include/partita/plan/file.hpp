@@ -24,7 +24,9 @@ struct cut {
     (std::optional<std::string>, axis),    // absent: replicas
     (std::optional<std::string>, letter),  // where the axis is bound to two letters of the op
     (int, pieces),
-    (std::vector<int>, sizes));            // absent: even
+    (std::vector<int>, sizes),             // absent: even
+    (std::optional<bool>, fold),           // piece i is chunks i and 2n-1-i of 2n
+    (std::optional<std::string>, skew));   // in time: the dimension whose coordinate says with which piece to begin
 };
 struct dimension {
   BOOST_HANA_DEFINE_STRUCT(dimension,
@@ -96,6 +98,8 @@ inline plan_file::document describe_for_file(graph_data const& g, plan_base cons
         if (names_two_letters(f, f.dims[x.dim].axis->id)) cut.letter = std::string(1, f.dims[x.dim].letter);
       }
       if (int const* sizes = p.sizes(x.sizes)) cut.sizes.assign(sizes, sizes + x.pieces);
+      if (x.fold) cut.fold = true;
+      if (x.skew >= 0) cut.skew = name_of_mode(x.skew);
       o.cuts.push_back(std::move(cut));
     }
     if (own.assigned) {
@@ -182,7 +186,8 @@ inline void apply_document(graph_data const& g, plan_base& p, plan_file::documen
         throw error(at + ": " + std::to_string(c.sizes.size()) + " sizes for " + std::to_string(c.pieces) + " pieces");
       p.op_trans(op_ref{&g, op},
                  cut_axis{f.dims[dim].axis, c.pieces, mode, c.letter ? f.dims[dim].letter : char{},
-                          c.sizes.empty() ? nullptr : c.sizes.data(), static_cast<int>(c.sizes.size())},
+                          c.sizes.empty() ? nullptr : c.sizes.data(), static_cast<int>(c.sizes.size()), c.fold.value_or(false),
+                          c.skew ? short_name(*c.skew, at) : mode_name{}},
                  0);
     }
     if (o.phases)

@@ -23,6 +23,8 @@ enum class wrong : std::uint8_t {
   whole_axis,
   too_many_pieces,
   sizes_do_not_sum,
+  skewed_in_space,
+  skewed_over_nothing,
   mode_used_twice,
   pieces_differ_from_the_grid,
   dimension_assigned_twice,
@@ -68,6 +70,11 @@ struct finding {
                     " pieces in space, which leaves some empty; use fewer pieces", where});
     case wrong::sizes_do_not_sum:
       return words({"op ", op, ": the given sizes of axis ", axis, " sum to ", f.have, ", its extent is ", f.allowed, where});
+    case wrong::skewed_in_space:
+      return words({"op ", op, ": the cut of axis ", axis, " is skewed and laid out in space; only a cut in time is skewed",
+                    where});
+    case wrong::skewed_over_nothing:
+      return words({"op ", op, ": the cut of axis ", axis, " is skewed by a dimension on which the op does not stand", where});
     case wrong::mode_used_twice: return words({"op ", op, " is cut twice under the mode name \"", other, "\"", where});
     case wrong::pieces_differ_from_the_grid:
       return words({"op ", op, ": ", f.have, " pieces on a grid dimension of ", f.allowed, where});

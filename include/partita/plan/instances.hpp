@@ -35,7 +35,7 @@ constexpr void each_producer(completed const& c, instance_graph const& ig, int v
     for (int p = 0; p < v.lay.count; ++p)
       stored = stored || (v.lay.parts[p].in_time() && v.lay.parts[p].mode == made.time.modes[m]);
     if (mine >= 0 && stored) low[m] = high[m] = at[mine];
-    else if (made.kind == node_kind::assemble) low[m] = high[m] = made.time.extents[m] - 1;
+    else if (completed::puts_together(made)) low[m] = high[m] = made.time.extents[m] - 1;
     else high[m] = made.time.extents[m] - 1;
   }
   int now[max_time_modes]{};
@@ -54,6 +54,28 @@ constexpr void each_producer(completed const& c, instance_graph const& ig, int v
   }
 }
 
+// Calls `visit` with every instance of a node at the given indices of some modes.
+template <class F> constexpr void each_reader(node const& r, time_modes const& times, int const* at, F visit) {
+  for (int i = 0, count = r.time.size(); i < count; ++i) {
+    int mine[max_time_modes]{};
+    r.time.index(i, mine);
+    bool same = true;
+    for (int m = 0; m < times.count; ++m)
+      if (const int k = r.time.find(times.modes[m]); k >= 0) same = same && mine[k] == at[m];
+    if (same) visit(i);
+  }
+}
+// The instance of a ring's step before this one, or -1.
+constexpr int previous_in_ring(node const& n, int i, int steps = 1) {
+  int at[max_time_modes]{};
+  n.time.index(i, at);
+  const int m = n.time.find(n.ring_mode);
+  if (at[m] < steps) return -1;
+  at[m] -= steps;
+  int before = 0;
+  for (int k = 0; k < n.time.count; ++k) before = before * n.time.extents[k] + at[k];
+  return before;
+}
 // The instance of an assemble node that comes before this one into the same buffer, or -1.
 constexpr int previous_assembled(completed const& c, node const& n, int i) {
   int at[max_time_modes]{};
@@ -205,6 +227,33 @@ constexpr void each_edge(graph_data const& g, plan_base const& plan, completed c
     if (n.kind == node_kind::assemble)
       for (int i = 0; i < count; ++i)
         if (const int before = previous_assembled(c, n, i); before >= 0) visit(own + before, own + i);
+    if (n.ring != ring_kind::none)
+      for (int i = 0; i < count; ++i)
+        if (const int before = previous_in_ring(n, i); before >= 0) visit(own + before, own + i);
+  }
+  // A ring of pieces with one reader is no more than a step ahead of it, or it would hold them all.
+  growing<int> readers;
+  for (int id = 0; id < c.nodes.size; ++id) {
+    node const& n = c.nodes[id];
+    if (n.ring != ring_kind::pieces) continue;
+    if (readers.size == 0) {
+      readers.resize(c.values.size);
+      for (int v : c.inputs) ++readers[v];
+    }
+    if (readers[n.first_value] != 1) continue;
+    for (int other = id + 1; other < c.nodes.size; ++other) {
+      node const& r = c.nodes[other];
+      for (int k = 0; k < r.input_count; ++k) {
+        if (c.input(r, k) != n.first_value || r.time.find(n.ring_mode) < 0) continue;
+        for (int i = 0, count = n.time.size(); i < count; ++i) {
+          const int before = previous_in_ring(n, i, 2);
+          if (before < 0) continue;
+          int at[max_time_modes]{};
+          n.time.index(before, at);
+          each_reader(r, n.time, at, [&](int which) { visit(ig.first[other] + which, ig.first[id] + i); });
+        }
+      }
+    }
   }
   // Readers of a stored tensor before the op that renews it: also those of its views, and of moves of it, since a slice,
   // or what a device sends itself, is a place inside it.

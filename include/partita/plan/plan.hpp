@@ -14,6 +14,8 @@ struct op_cut {
   short mode = -1;
   signed char dim = -1;
   int pieces = 1, sizes = -1, line = 0;
+  bool fold = false;
+  short skew = -1;  // the mode of a dimension, or -1
 };
 struct level {
   short mode = -1;
@@ -136,7 +138,7 @@ class plan_base {
   // -- op_trans: cuts ops along an axis, or replicates them.
   template <class Axis, char Letter>
   constexpr void op_trans(selection const& s, split<Axis, Letter> c, int line = __builtin_LINE()) {
-    op_trans(s, cut_axis{&axis_of<Axis>::info, c.pieces, c.mode, Letter, c.sizes, c.size_count}, line);
+    op_trans(s, cut_axis{&axis_of<Axis>::info, c.pieces, c.mode, Letter, c.sizes, c.size_count, c.fold, c.skew}, line);
   }
   template <class Axis, char Letter>
   constexpr void op_trans(op_ref op, split<Axis, Letter> c, int line = __builtin_LINE()) {
@@ -154,7 +156,8 @@ class plan_base {
     if (c.size_count > 0 && c.size_count != c.pieces) return note_words("a cut needs as many sizes as pieces", line);
     for (int i = 0; i < c.size_count; ++i)
       if (c.sizes[i] < 0) return note_words("the size of a piece is negative", line);
-    const short mode = intern(c.mode);
+    if (c.fold && c.size_count > 0) return note_words("a folded cut takes no sizes", line);
+    const short mode = intern(c.mode), skew = c.skew.view().empty() ? short{-1} : intern(c.skew);
     int sizes = -1;
     if (c.size_count > 0) {
       sizes = intern(c.sizes, c.size_count);
@@ -172,7 +175,7 @@ class plan_base {
       if (dim < 0) continue;
       any = true;
       if (twice && !f.dims[dim].whole) note_op(wrong::axis_names_two_letters, id, c.axis, 2, 1, line);
-      else push_cut(id, {mode, static_cast<signed char>(dim), c.pieces, sizes, line});
+      else push_cut(id, {mode, static_cast<signed char>(dim), c.pieces, sizes, line, c.fold, skew});
     }
     if (any) return;
     bool known = false;

@@ -12,17 +12,31 @@ namespace partita {
 using mode_name = text<24>;
 
 // A cut along an axis into pieces, under the name of a mode. `split<ffn, 'm'>` names the letter where the axis is bound
-// to two. `split<ffn>{2, "tensor", {300, 212}}` gives the sizes.
+// to two. `split<ffn>{2, "tensor", {300, 212}}` gives the sizes; `folded(...)` and `skewed(...)` say which piece is which.
 template <class Axis, char Letter = 0> struct split {
   int pieces = 1;
   mode_name mode{};
   int const* sizes = nullptr;
   int size_count = 0;
+  bool fold = false;
+  mode_name skew{};
   constexpr split(int n, std::string_view name) : pieces(n), mode(name) {}
   template <std::size_t N>
   constexpr split(int n, std::string_view name, int const (&given)[N])
       : pieces(n), mode(name), sizes(given), size_count(static_cast<int>(N)) {}
 };
+// Piece i of n is chunks i and 2n-1-i of 2n: what grows along the axis, as the keys that a causal query sees, is shared
+// out evenly.
+template <class Cut> constexpr Cut folded(Cut cut) {
+  cut.fold = true;
+  return cut;
+}
+// Of a cut in time: at step t the devices at coordinate r of the dimension `over` run piece (r - t) mod n, so that every
+// step needs the piece that the neighbour had in the step before.
+template <class Cut> constexpr Cut skewed(Cut cut, std::string_view over) {
+  cut.skew = mode_name(over);
+  return cut;
+}
 // The same, the axis given as a value: what policies that know no axis names use.
 struct cut_axis {
   axis_info const* axis = nullptr;
@@ -31,6 +45,8 @@ struct cut_axis {
   char letter = 0;
   int const* sizes = nullptr;
   int size_count = 0;
+  bool fold = false;
+  mode_name skew{};  // empty: none
 };
 // n replicas under the name of a mode.
 struct replicate {

@@ -106,6 +106,7 @@ constexpr layout parts_of(graph_data const& g, plan_base const& plan, int op, op
   std::size_t least[max_dims]{};
   long pieces_of[max_dims]{};
   bool cut_before[max_dims]{};
+  int folds[max_dims]{};
   int in_time = 0;
   for (int d = 0; d < f.dim_count; ++d) {
     least[d] = g.extent(f.dims[d].axis);
@@ -128,7 +129,7 @@ constexpr layout parts_of(graph_data const& g, plan_base const& plan, int op, op
     const bool in_space = level != -1;
     if (cut.dim < 0 || fixed) continue;
     dim const& x = f.dims[cut.dim];
-    if (x.whole) {
+    if (x.whole && (in_space || !x.merged)) {
       note(wrong::whole_axis, x.axis, cut.pieces, 1, cut.line);
       continue;
     }
@@ -154,7 +155,24 @@ constexpr layout parts_of(graph_data const& g, plan_base const& plan, int op, op
     cut_before[cut.dim] = true;
     if (cut.pieces == 1) continue;
     if (!in_space && ++in_time > max_time_modes) note(wrong::too_many_cuts, nullptr, in_time, max_time_modes, cut.line);
-    over.push({cut.mode, cut.dim, static_cast<signed char>(level), cut.pieces, cut.sizes, 1, reduction::sum});
+    part made{cut.mode, cut.dim, static_cast<signed char>(level), cut.pieces, cut.sizes, 1, reduction::sum, cut.fold};
+    if (cut.skew >= 0) {
+      if (in_space) note(wrong::skewed_in_space, x.axis, cut.pieces, 1, cut.line);
+      bool known = false;  // a dimension of one coordinate skews nothing
+      for (int l = 0; l < p.level_count; ++l) known = known || p.levels[l].mode == cut.skew;
+      for (int l = 0; l < over.where.rank; ++l)
+        if (over.where.modes[l] == cut.skew) made.skew = static_cast<signed char>(l);
+      if (!known) note(wrong::skewed_over_nothing, x.axis, cut.pieces, 1, cut.line);
+    }
+    folds[cut.dim] += cut.fold;
+    if (folds[cut.dim] > 2) note(wrong::too_many_cuts, x.axis, folds[cut.dim], 2, cut.line);
+    over.push(made);
+  }
+  // Where all coordinates of a dimension have the same to do, they do it in one order: their sums are the same bits.
+  for (int i = 0; i < over.count; ++i) {
+    bool differs = false;
+    for (int k = 0; k < over.count; ++k) differs = differs || (!over.parts[k].in_time() && over.parts[k].level == over.parts[i].skew);
+    if (!differs) over.parts[i].skew = -1;
   }
   return over;
 }
@@ -168,7 +186,8 @@ constexpr layout operand_layout(graph_data const& g, op_info const& f, operand c
     if (axis < 0 && !is_output) continue;
     part& p = l.parts[l.count++] = over.parts[i];
     p.axis = static_cast<signed char>(axis);
-    p.reduce = x.reduce;
+    if (axis < 0) p.skew = -1;  // a sum's terms are counted by steps
+    p.reduce = axis < 0 && f.dims[over.parts[i].axis].merged ? reduction::merge : x.reduce;
     if (axis >= 0 && x.inner[axis] >= 0) {
       const std::size_t unit = g.extent(f.dims[x.inner[axis]].axis);
       p.unit = unit == unbound ? 1 : static_cast<int>(unit);

@@ -49,6 +49,14 @@ constexpr bool holds(layout const& held, layout const& wanted, int rank) {
   }
   return encloses(held, wanted, rank);
 }
+// A move round a ring begins and ends as its kind says.
+constexpr bool goes_round(node const& n, layout const& from, layout const& to, int rank) {
+  if (n.ring == ring_kind::none) return true;
+  const bool sums = n.ring == ring_kind::sums;
+  const ring r = sums ? ring_of_sums(from, to, rank) : ring_of_pieces(from, to, rank);
+  return n.kind == node_kind::move && r.part >= 0 && same_list(r.made, to) &&
+         (sums ? from : to).parts[r.part].mode == n.ring_mode;
+}
 // An instance of a node for every index in time of what it is cut by.
 constexpr bool runs_as_often(time_modes const& a, time_modes const& b) {
   if (a.count != b.count) return false;
@@ -61,7 +69,7 @@ constexpr bool cuts_well(op_info const& f, layout const& over) {
   int taken = 0;
   for (int p = 0; p < over.count; ++p) {
     part const& x = over.parts[p];
-    if (x.axis < 0 || x.axis >= f.dim_count || f.dims[x.axis].whole) return false;
+    if (x.axis < 0 || x.axis >= f.dim_count || (f.dims[x.axis].whole && !(x.in_time() && f.dims[x.axis].merged))) return false;
     if (x.in_time()) continue;
     if (x.level >= over.where.rank || x.pieces != over.where.extents[x.level] || (taken >> x.level & 1) != 0) return false;
     taken |= 1 << x.level;
@@ -93,7 +101,8 @@ constexpr finding check_flow(graph_data const& g, plan_base const& plan, complet
     if (n.kind != node_kind::compute) {
       node_value const &from = c.values[c.input(n, 0)], &to = c.values[n.first_value];
       if (from.node >= id || from.tensor != to.tensor || !changes_well(n.kind, from.lay, to.lay) || !same_list(to.lay, n.over) ||
-          !runs_as_often(n.time, times_of(n.kind == node_kind::assemble ? from.lay : n.over)))
+          !goes_round(n, from.lay, to.lay, g.operand_of(to.tensor).rank) ||
+          !runs_as_often(n.time, times_of(completed::puts_together(n) ? from.lay : n.over)))
         return plan.about(wrong::flow_differs, n.op, nullptr, 0, 0, 0);
       continue;
     }
@@ -156,6 +165,8 @@ template <class...> struct axis_names_two_letters_of_this_op;
 template <class...> struct axis_is_whole_and_may_not_be_cut;
 template <class...> struct more_pieces_than_the_axis_is_long;
 template <class...> struct given_sizes_do_not_sum_to_the_extent;
+template <class...> struct skewed_cut_is_laid_out_in_space;
+template <class...> struct cut_is_skewed_by_a_dimension_the_op_does_not_stand_on;
 template <class...> struct op_is_cut_twice_under_one_mode;
 template <class...> struct pieces_differ_from_the_grid;
 template <class...> struct op_is_assigned_twice_to_one_dimension;
@@ -227,6 +238,11 @@ template <class C, class Policy> constexpr void explain_finding() {
   else if constexpr (f.what == wrong::sizes_do_not_sum)
     (void)reject<mistake::given_sizes_do_not_sum_to_the_extent<PARTITA_QUOTED(C::op), on_axis<f.axis>, given<f.have>,
                                                                extent<f.allowed>, where, Policy>>::value;
+  else if constexpr (f.what == wrong::skewed_in_space)
+    (void)reject<mistake::skewed_cut_is_laid_out_in_space<PARTITA_QUOTED(C::op), on_axis<f.axis>, where, Policy>>::value;
+  else if constexpr (f.what == wrong::skewed_over_nothing)
+    (void)reject<mistake::cut_is_skewed_by_a_dimension_the_op_does_not_stand_on<PARTITA_QUOTED(C::op), on_axis<f.axis>, where,
+                                                                                Policy>>::value;
   else if constexpr (f.what == wrong::mode_used_twice)
     (void)reject<mistake::op_is_cut_twice_under_one_mode<PARTITA_QUOTED(C::op), PARTITA_QUOTED(C::other), where, Policy>>::value;
   else if constexpr (f.what == wrong::pieces_differ_from_the_grid)

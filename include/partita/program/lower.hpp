@@ -4,6 +4,7 @@
 #include <partita/plan/complete.hpp>
 #include <partita/program/fuse.hpp>
 #include <partita/program/lower_move.hpp>
+#include <partita/program/lower_ring.hpp>
 #include <partita/program/memory.hpp>
 
 #include <partita/core/begin_planning_code.hpp>
@@ -16,7 +17,7 @@ class rank_lowering {
  public:
   rank_lowering(lowering const& shared, int rank, bool forward_only)
       : s_(shared), g_(shared.graph()), c_(shared.plan_completed()), rank_(rank), forward_(forward_only), build_(p_),
-        moves_(shared, build_, rank) {
+        moves_(shared, build_, rank), rings_(shared, build_, rank) {
     values_.resize(static_cast<std::size_t>(c_.values.size));
   }
   program lower() {
@@ -86,7 +87,8 @@ class rank_lowering {
       case node_kind::store: return put(i, n);
       case node_kind::move: {
         const int from = c_.input(n, 0);
-        const held made = moves_.lower(i, pieces(from), s_.readers(from) == 1 && !shared_buffer(from));
+        const bool exclusive = s_.readers(from) == 1 && !shared_buffer(from);
+        const held made = n.ring != ring_kind::none ? turn(i, n, exclusive) : moves_.lower(i, pieces(from), exclusive);
         if (!made.valid()) return;
         position at;
         at.times = n.time;
@@ -95,6 +97,19 @@ class rank_lowering {
         return;
       }
     }
+  }
+  held turn(instance const& i, node const& n, bool exclusive) {
+    auto index_in = [&](int value, int instance) {
+      position at;
+      at.times = n.time;
+      n.time.index(instance, at.index);
+      return static_cast<std::size_t>(stored_index(times_of(c_.values[value].lay), at));
+    };
+    const int from = c_.input(n, 0);
+    const held own = pieces(from)[index_in(from, i.index)];
+    const int earlier = n.ring == ring_kind::sums ? i.index : previous_in_ring(n, i.index);
+    const held before = earlier < 0 ? held{} : pieces(n.first_value)[index_in(n.first_value, earlier)];
+    return n.ring == ring_kind::sums ? rings_.sums(i, own, before, exclusive) : rings_.pieces(i, own, before);
   }
   // May another value lie in the same buffer (a view, a stored tensor)?
   bool shared_buffer(int value) const {
@@ -138,7 +153,10 @@ class rank_lowering {
     }
     std::vector<held> outputs;
     bool accumulate = false;
-    const int assembler = direct_assembler(n, e);
+    bool merges = false;  // the op adds this piece to what it has made of earlier ones
+    for (int p = 0; p < n.over.count; ++p) merges = merges || f.dims[n.over.parts[p].axis].merged;
+    if (merges && empty) return;
+    int assembler = direct_assembler(n, e);
     for (int o = 0; o < f.output_count; ++o) {
       operand const& x = f.outputs[o];
       const int v = n.first_value + o;
@@ -157,6 +175,7 @@ class rank_lowering {
       }
       else if (carried >= 0 && detail::renews_in_place(c_, carried, made.tensor, x.rank))
         h.at = pieces(c_.source_value[carried])[0].at;
+      else if (merges) h.at = into_assembled(assemblers()[static_cast<std::size_t>(v)], at, accumulate, x.type, made.tensor);
       else if (assembler >= 0) h.at = into_assembled(assembler, at, accumulate, x.type, made.tensor);
       else h.at = build_.fresh(h.piece, x.type, made.tensor);
       pieces(v)[static_cast<std::size_t>(stored_index(times_of(made.lay), at))] = h;
@@ -176,18 +195,11 @@ class rank_lowering {
     op_info const& f = *g_.ops[n.op].info;
     int calls = 1;
     for (int d = 0; d < f.dim_count; ++d) calls *= letters[d].count;
-    bool meets = false;
-    for (int o = 0; o < f.output_count; ++o) meets = meets || outputs[static_cast<std::size_t>(o)].piece.count() < calls;
-    if (calls > 1 && meets && f.accumulates && !accumulate) {
-      for (int o = 0; o < f.output_count; ++o) fill_empty(outputs[static_cast<std::size_t>(o)], f.outputs[o], i);
-      accumulate = true;
-    }
     std::vector<std::vector<bool>> written(outputs.size());
     for (std::size_t o = 0; o < outputs.size(); ++o) written[o].resize(static_cast<std::size_t>(outputs[o].piece.count()));
     for (int k = 0; k < calls; ++k) {
       compute_call call;
       call.op = n.op;
-      call.accumulate = accumulate;
       intervals one[max_dims]{};
       bool empty = false;
       for (int d = f.dim_count - 1, left = k; d >= 0; --d) {
@@ -207,15 +219,25 @@ class rank_lowering {
           if (counts_here(c_.values[v].lay)) in.push_back(pieces(v)[0].at);
         } else in.push_back(view(v, at, operand_boxes(g_, f, f.inputs[p], one), lane::compute, i));
       }
+      std::vector<int> which(outputs.size());  // box of each output
+      bool all_seen = f.accumulates;
+      for (int o = 0; o < f.output_count; ++o) {
+        const box piece = operand_boxes(g_, f, f.outputs[o], one).first;
+        box_list const& boxes = outputs[static_cast<std::size_t>(o)].piece;
+        int& at_box = which[static_cast<std::size_t>(o)];
+        while (at_box + 1 < boxes.count() && !(boxes[at_box] == piece)) ++at_box;
+        all_seen = all_seen && written[static_cast<std::size_t>(o)][static_cast<std::size_t>(at_box)];
+      }
+      call.accumulate = accumulate || all_seen;
       std::vector<std::pair<held, int>> apart;  // made beside what is there, and combined with it
       for (int o = 0; o < f.output_count; ++o) {
         held const& h = outputs[static_cast<std::size_t>(o)];
-        const box_list piece = operand_boxes(g_, f, f.outputs[o], one);
-        int which = 0;
+        const int box_at = which[static_cast<std::size_t>(o)];
         std::size_t before = 0;
-        while (which + 1 < h.piece.count() && !(h.piece[which] == piece.first)) before += h.piece[which++].elements();
-        std::vector<bool>::reference seen = written[static_cast<std::size_t>(o)][static_cast<std::size_t>(which)];
-        if (seen && !accumulate) {
+        for (int b = 0; b < box_at; ++b) before += h.piece[b].elements();
+        std::vector<bool>::reference seen = written[static_cast<std::size_t>(o)][static_cast<std::size_t>(box_at)];
+        if (seen && !call.accumulate) {
+          const box_list piece{h.piece[box_at]};
           apart.push_back({{build_.fresh(piece, f.outputs[o].type, -1), piece}, o});
           out.push_back(apart.back().first.at);
         } else out.push_back({h.at.buffer, h.at.offset + before * size_of(f.outputs[o].type)});
@@ -243,6 +265,10 @@ class rank_lowering {
   // The node that sums this op's output over time and nothing else reads it: the op then adds to that sum itself.
   int direct_assembler(node const& n, op_entry const& e) {
     if (!e.info->accumulates || n.value_count != 1 || s_.readers(n.first_value) != 1) return -1;
+    return assemblers()[static_cast<std::size_t>(n.first_value)];
+  }
+  // Per value: the node that puts its pieces in time together by summing them, or as the op merges them.
+  std::vector<int> const& assemblers() {
     if (direct_.empty()) {
       direct_.assign(static_cast<std::size_t>(c_.values.size), -1);
       for (int id = 0; id < c_.nodes.size; ++id) {
@@ -254,12 +280,12 @@ class rank_lowering {
           part const& x = from.parts[p];
           if (!x.in_time()) continue;
           const bool kept = !x.partial() && part_in(a.over, x);
-          sums = sums && (kept || (x.partial() && x.reduce == reduction::sum));
+          sums = sums && (kept || (x.partial() && x.reduce != reduction::max));
         }
         if (sums) direct_[static_cast<std::size_t>(c_.input(a, 0))] = id;
       }
     }
-    return direct_[static_cast<std::size_t>(n.first_value)];
+    return direct_;
   }
   static bool part_in(layout const& l, part const& x) {
     for (int p = 0; p < l.count; ++p)
@@ -285,6 +311,8 @@ class rank_lowering {
     const position at = position_at(n.over.where, rank_, n.time, i.index, here);
     if (!here) return;
     node const& maker = c_.nodes[source.node];
+    for (int p = 0; p < source.lay.count; ++p)
+      if (source.lay.parts[p].partial() && source.lay.parts[p].reduce == reduction::merge) return;  // the op has done so
     if (maker.kind == node_kind::compute && direct_assembler(maker, g_.ops[maker.op]) == i.node) return;
     operand const& x = g_.operand_of(source.tensor);
     held const& piece = pieces(from)[static_cast<std::size_t>(stored_index(times_of(source.lay), at))];
@@ -362,6 +390,7 @@ class rank_lowering {
   program p_;
   program_builder build_;
   move_lowering moves_;
+  ring_lowering rings_;
   std::vector<std::vector<held>> values_;
   std::vector<known_view> views_;
   std::vector<int> last_view_;  // by buffer

@@ -44,7 +44,8 @@ class lowering {
     if (static_cast<int>(order_.size()) != instances_.instances) throw error(describe(check_acyclic(g, c, instances_)));
     routes_.resize(static_cast<std::size_t>(c.nodes.size), -1);
     for (int id = 0; id < c.nodes.size; ++id)
-      if (c.nodes[id].kind == node_kind::move) routes_[static_cast<std::size_t>(id)] = route_of(c.nodes[id]);
+      if (c.nodes[id].kind == node_kind::move && c.nodes[id].ring == ring_kind::none)
+        routes_[static_cast<std::size_t>(id)] = route_of(c.nodes[id]);
     readers_.resize(static_cast<std::size_t>(c.values.size));
     for (int v : c.inputs) ++readers_[static_cast<std::size_t>(v)];
     choose_forward();

@@ -92,7 +92,7 @@ class refinement {
       else {
         operand const& x = g.operand_of(c.values[n.first_value].tensor);
         bool all = false;
-        if (n.kind == node_kind::move) {
+        if (n.kind == node_kind::move && n.ring == ring_kind::none) {
           route const& way = s_.route_of(static_cast<int>(&n - c.nodes.at));
           // Who sends what depends on the coordinate.
           all = (way.has(transition_kind::boxes) || way.has(transition_kind::permute)) && c.devices <= 128;
@@ -133,7 +133,7 @@ class refinement {
     std::map<std::pair<std::uint64_t, std::uint64_t>, bool> seen;
     for (int id = 0; id < c.nodes.size; ++id) {
       node const& n = c.nodes[id];
-      if (n.kind != node_kind::move || !s_.route_of(id).has(transition_kind::send)) continue;
+      if (n.kind != node_kind::move || n.ring != ring_kind::none || !s_.route_of(id).has(transition_kind::send)) continue;
       placement from = s_.route_of(id).start.where, to = from;
       for (transition_step const& step : s_.route_of(id).steps) {
         if (step.kind == transition_kind::send) {

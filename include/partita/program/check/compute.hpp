@@ -96,7 +96,7 @@ class op_check {
                          size = static_cast<std::int64_t>(c.extents[d]);
       p.letters[d] = {begin, begin + size};
       const bool good = static_cast<std::int64_t>(c.wholes[d]) == all && size > 0 && begin >= 0 && begin + size <= all &&
-                        (!f.dims[d].whole || size == all);
+                        (!f.dims[d].whole || f.dims[d].merged || size == all);
       if (!good)
         r_.fail(program_fault::wrong_piece,
                 words({"letter ", f.dims[d].letter, ": ", c.offsets[d], " to ", c.offsets[d] + c.extents[d], " of ",
