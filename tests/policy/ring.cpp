@@ -76,6 +76,10 @@ TEST_CASE("a ring beside other policies") {
              {.steps = 2, .on_threads = true});
 }
 
+TEST_CASE("more micro-batches than sequences: some have nothing to merge") {
+  tried<models::gpt>({.samples = 1, .positions = 6}).check({composed("ring 2, 2 micro-batches", ring(2), micro_batches_of{2})});
+}
+
 TEST_CASE("keys go round one neighbour a step, and their gradients come back as sums") {
   tried<models::gpt> gpt({.samples = 2, .positions = 32}, {.layers = 1});
   const told plainly = tell(gpt, ring(4)), evenly = tell(gpt, ring(4, folded));

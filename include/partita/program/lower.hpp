@@ -155,7 +155,7 @@ class rank_lowering {
     bool accumulate = false;
     bool merges = false;  // the op adds this piece to what it has made of earlier ones
     for (int p = 0; p < n.over.count; ++p) merges = merges || f.dims[n.over.parts[p].axis].merged;
-    if (merges && empty) return;
+    if (merges && empty && operand_boxes(g_, f, f.outputs[0], letters).elements() > 0) return;  // no keys: nothing to add
     int assembler = direct_assembler(n, e);
     for (int o = 0; o < f.output_count; ++o) {
       operand const& x = f.outputs[o];
