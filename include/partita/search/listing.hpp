@@ -113,6 +113,7 @@ class stage_listing {
   bool make_columns(stage_case const& c, frame const& f, double ceiling, bool few, std::map<int, columns_of_kind>& all) {
     const std::size_t n = s_.kinds().size();
     const double slack = 1e-12 * std::abs(ceiling);
+    std::vector<wanted_columns> wanted;
     for (std::size_t q = 0; q < n; ++q) {
       const int kind = s_.kinds()[q];
       if (all.count(kind)) continue;
@@ -131,10 +132,12 @@ class stage_listing {
               }
           if (!good || most + slack < pay) return;
           std::vector<column>& into = of[static_cast<std::size_t>((r * exits + to) * 2 + again)];
-          if (few) sketch_columns(kind, again == 1, c, r, to, into);
+          if (few) wanted.push_back({again, r, to, &into});
           else good = list_columns(kind, again == 1, c, r, to, most + slack, into);
         });
       if (!good) return false;
+      sketch_columns(kind, c, wanted);
+      wanted.clear();
     }
     return true;
   }
@@ -152,15 +155,25 @@ class stage_listing {
     }
     return true;
   }
-  void sketch_columns(int kind, bool replays, stage_case const& c, int r, int to, std::vector<column>& into) {
+  struct wanted_columns {
+    int again, entry, exit;
+    std::vector<column>* into;
+  };
+  void sketch_columns(int kind, stage_case const& c, std::vector<wanted_columns> const& wanted) {
+    if (wanted.empty()) return;
     const aim all = s_.worth(), aims[]{all, {all.time, all.step / 4}, {all.time, 0}};
     for (double factor : {0.0, 0.5, 1.0, 2.0}) {
       if (c.mu == 0 && factor > 0) break;
       for (aim const& a : aims)
         for (auto& x : s_.grid().kind(kind)) {
-          if (x.replays != replays || x.least_running > c.level) continue;
-          x.by->run(grid_solver::weigh(a, factor * c.mu, s_.in_flight(), replays));
-          add_column(x, x.by->decode(r, to), into);
+          if (x.least_running > c.level) continue;
+          bool ran = false;
+          for (wanted_columns const& w : wanted) {
+            if (x.replays != (w.again == 1)) continue;
+            if (!ran) x.by->run(grid_solver::weigh(a, factor * c.mu, s_.in_flight(), x.replays));
+            ran = true;
+            add_column(x, x.by->decode(w.entry, w.exit), *w.into);
+          }
         }
     }
   }
@@ -234,9 +247,12 @@ class stage_listing {
       return std::tie(x.time, x.step, x.memory, x.running) < std::tie(y.time, y.step, y.memory, y.running);
     });
     std::vector<label> kept;
-    for (label const& x : made)
-      if (std::none_of(kept.begin(), kept.end(), [&](label const& k) { return k.step <= x.step && k.memory <= x.memory && k.running <= x.running; }))
-        kept.push_back(x);
+    for (label const& x : made) {
+      bool beaten = false;  // the last ones are the likeliest to
+      for (std::size_t k = kept.size(); k-- > 0 && !beaten;)
+        beaten = kept[k].step <= x.step && kept[k].memory <= x.memory && kept[k].running <= x.running;
+      if (!beaten) kept.push_back(x);
+    }
     return kept;
   }
   // Of the ways, those that no other beats in both times.
