@@ -41,6 +41,7 @@ class chosen {
   struct zero_choice {
     int parameter, stage, grid;
     bool shared[grid_dimensions];
+    std::vector<int> read_through{};
   };
   int extent(int grid, int dimension) const {
     auto const& [outer, inner] = shape_.grids[static_cast<std::size_t>(grid)];
@@ -58,7 +59,7 @@ class chosen {
   void take(plan_base& plan, int number, int stage, segment_choice const& picked, std::vector<int>& stage_of) const {
     segment const& s = space_.model().segments[static_cast<std::size_t>(number)];
     const int grid = x_.stages[static_cast<std::size_t>(stage)].grid;
-    const table_key key = space_.key_of(number, shape_, grid);
+    table_key const& key = space_.key_of(number, shape_, grid);
     auto zero_of = [&](int op, int weight, table_key::variable const& v) {
       if (v.stages[static_cast<std::size_t>(weight)] >= 0) return v.stages[static_cast<std::size_t>(weight)];
       for (std::size_t k = 0; k < key.variables.size(); ++k)
@@ -91,7 +92,7 @@ class chosen {
       stage_of[static_cast<std::size_t>(op)] = stage;
       return true;
     };
-    zero_choice z{w.op, zero, grid, {}};
+    zero_choice z{w.op, zero, grid, {}, w.read_through};
     const bool first = place(w.op);
     for (int d = 0; d < grid_dimensions; ++d) {
       const int letter = c[static_cast<std::size_t>(d)];
@@ -158,15 +159,32 @@ class chosen {
     if (axis < 0 || replicas < 2) return;
     for (int op = 0; op < g.ops.size; ++op) {
       op_entry const& e = g.ops[op];
+      if (z.stage == 2 && e.when == pass::backward && std::find(z.read_through.begin(), z.read_through.end(), e.origin) != z.read_through.end()) {
+        cut_along(plan, op, g.ops[z.parameter].info->dims[axis].axis, z);  // what brings a gradient into the type that is stored
+        continue;
+      }
       if (e.when != pass::update || e.origin != z.parameter || (z.stage == 1 && e.info->kind == "square_sum")) continue;
       for (int l = 0; l < e.info->dim_count; ++l)
         if (e.origin_dims[l] == axis) {
-          inherit(plan, op);
-          for (int d = 0; d < grid_dimensions; ++d)
-            if (z.shared[d] && extent(z.grid, d) > 1) cut(plan, op, l, z.grid, d);
+          cut_letter(plan, op, l, z);
           break;
         }
     }
+  }
+  void cut_letter(plan_base& plan, int op, int letter, zero_choice const& z) const {
+    inherit(plan, op);
+    for (int d = 0; d < grid_dimensions; ++d)
+      if (z.shared[d] && extent(z.grid, d) > 1) cut(plan, op, letter, z.grid, d);
+  }
+  void cut_along(plan_base& plan, int op, axis_info const* axis, zero_choice const& z) const {
+    op_info const& f = *plan.graph().ops[op].info;
+    int letter = -1, found = 0;
+    for (int l = 0; l < f.dim_count; ++l)
+      if (f.dims[l].axis->id == axis->id && !f.dims[l].whole) {
+        letter = l;
+        ++found;
+      }
+    if (found == 1) cut_letter(plan, op, letter, z);
   }
 
   plan_space const& space_;

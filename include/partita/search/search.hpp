@@ -55,7 +55,7 @@ inline std::string cuts_of(spaces::plan_space const& space, spaces::choice const
   for (std::size_t i = 0; i < s.segments.size(); ++i)
     if (s.segments[i].options.size() > s.segments[widest].options.size()) widest = i;
   const int number = s.begin + static_cast<int>(widest);
-  const spaces::table_key key = space.key_of(number, shape, s.grid);
+  spaces::table_key const& key = space.key_of(number, shape, s.grid);
   std::string text;
   for (std::size_t k = 0; k < key.variables.size(); ++k) {
     if (key.variables[k].what != spaces::table_key::variable::cut) continue;
@@ -104,7 +104,8 @@ inline search_report explain(spaces::plan_space const& space, spaces::exact_outc
   found_stage const& slow = r.of_stages[slowest];
   const double busy = shape.micro_batches * slow.seconds;
   r.bound_by = words({"stage ", slowest, " works for ", busy, " s of ", o.time, " s and brings gradients together for ", slow.step_seconds,
-                      " s", fits_free ? "; memory does not bind: no block runs again" : "; memory binds: blocks run again"});
+                      " s; the fullest device holds ", o.memory / (1 << 20), " of ", space.of().limit / (1 << 20), " MiB, and ",
+                      fits_free ? "no block runs again" : "blocks run again to fit"});
   return r;
 }
 

@@ -23,7 +23,8 @@ struct searched_weight {
   std::vector<int> read_through;    // casts and views of it, which lie as it does
   int letter[max_rank]{};           // per axis of the parameter: the reader's letter, or -1
   bool owned = false;               // this reader is the first one: what is stored counts here
-  double stored_bytes = 0, used_bytes = 0, gradient_bytes = 0, state_bytes = 0;  // used: as it is read, where it is another type
+  // used: as it is read, where that is another type; sent: its gradient, as devices sum it
+  double stored_bytes = 0, used_bytes = 0, gradient_bytes = 0, sent_bytes = 0, state_bytes = 0;
   std::vector<caused_op> updates;   // letters are the parameter's axes
   bool trained = false;
 };
@@ -235,7 +236,10 @@ class segmenter {
     weight_seen_[at(w.op)] = true;
     const int gradient = g_.tensors[t].gradient;
     w.trained = gradient >= 0;
-    if (w.trained) w.gradient_bytes = bytes_of(g_.operand_of(gradient)) + (w.used_bytes > 0 ? w.used_bytes : 0);
+    if (w.trained) {
+      w.gradient_bytes = bytes_of(g_.operand_of(gradient));
+      w.sent_bytes = w.read_through.empty() ? w.gradient_bytes : std::min(w.gradient_bytes, w.used_bytes);
+    }
     for (int u : updates_[at(w.op)]) {
       op_info const& f = *entry(u).info;
       if (f.source == source_kind::state) w.state_bytes += bytes_of(f.outputs[0]);

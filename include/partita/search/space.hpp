@@ -4,6 +4,7 @@
 #pragma once
 #include <map>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include <partita/search/tables.hpp>
@@ -40,8 +41,10 @@ class plan_space {
   int available() const { return available_; }
 
   // What the variables of a segment's table mean on a grid of a shape.
-  table_key key_of(int segment, shape_info const& s, int grid) const {
-    table_key key;
+  table_key const& key_of(int segment, shape_info const& s, int grid) const {
+    const auto [place, fresh] = keys_.try_emplace({model_.segments[static_cast<std::size_t>(segment)].kind, s.devices, s.micro_batches, grid});
+    table_key& key = place->second;
+    if (!fresh) return key;
     grid_costs g(*costs_, s.grids[static_cast<std::size_t>(grid)].first, s.grids[static_cast<std::size_t>(grid)].second);
     table_builder b(model_, given_.cuts, rule_sets_, g, options_of(s));
     b.build(model_.segments[static_cast<std::size_t>(segment)], boundary_, segment == 0, segment + 1 == segments(), &key);
@@ -252,6 +255,7 @@ class plan_space {
   std::vector<shape_info> shapes_;
   problem problem_;
   int available_ = 1;
+  mutable std::map<std::tuple<int, int, int, int>, table_key> keys_;  // by kind, devices, micro-batches, grid
   std::string without_options_;
 };
 

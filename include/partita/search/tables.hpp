@@ -479,7 +479,7 @@ class table_builder {
     }
     r.held += share * (w.owned ? w.stored_bytes + w.used_bytes : w.used_bytes > 0 ? w.used_bytes : w.stored_bytes);
     if (!w.trained) return r;
-    const double gradient = share * w.gradient_bytes;
+    const double gradient = share * w.sent_bytes;
     // ZeRO shares what replicas would all hold, if some axis is long enough.
     bool shares = false;
     for (int a = 0; a < rank; ++a) {
@@ -487,7 +487,7 @@ class table_builder {
       shares = shares || (cut_pieces[a] == 1 && whole >= static_cast<std::size_t>(replicas));
     }
     const int parts = zero > 0 && shares ? replicas : 1;
-    r.held += gradient;
+    r.held += share * w.gradient_bytes;  // summed in the type of use, then of another type: never both of all
     for (int d = grid_dimensions; d-- > 0;)
       if (partial[d])
         r.step += grid_.collective(zero >= 2 && shares ? collective_kind::reduce_scatter : collective_kind::all_reduce, d, gradient);
