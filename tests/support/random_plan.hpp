@@ -169,6 +169,7 @@ class random_plan {
     if (replicas > 1 && chance(40)) {
       const int stage = 1 + below(3);
       policy::zero_of{stage, replicas}(plan_);
+      again = again || stage == 3;  // parameters are gathered again, not before the gradients before
       say("zero " + std::to_string(stage));
     }
     for (int op = 0; op < g_.ops.size; ++op)
