@@ -86,6 +86,12 @@ template <class Training> int compare(unsigned seeds, auto model_of) {
         done[lane].push_back(c.times[i].end);
       }
     }
+    // Fewer classes than are exact: a guess that ends.
+    const pt::rank_classes few = pt::find_rank_classes(shared, k, 1);
+    CHECK(few.all.size() <= classes.all.size());
+    const double guess = run(shared, k, few, how).seconds;
+    CHECK(guess > s.seconds / 2);
+    CHECK(guess < s.seconds * 2);
     // Two lanes are never slower than one: nothing waits that did not before.
     pt::simulate_options one_lane;
     one_lane.lanes = 1;

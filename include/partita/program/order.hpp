@@ -88,7 +88,7 @@ inline std::vector<bool> read_by_update_alone(graph_data const& g, completed con
 }
 // A stage of a pipeline sends its gradients between replicas when it has nothing else left to send. Sent as soon as they
 // are there they stand in the way of the last micro-batch, in every stage in turn: a step of GPT-3 175B on 16 stages of
-// 64 A100, 64 micro-batches, took 20.8 s instead of the 17.0 s that it takes so (simulated, DGX A100).
+// 64 A100, 64 micro-batches, took 20.8 s instead of 17.0 s (simulated, DGX A100 at peak rates).
 class gradients_last {
  public:
   gradients_last(graph_data const& g, completed const& c, instance_graph const& ig, device_classes const& classes)

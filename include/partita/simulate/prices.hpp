@@ -43,6 +43,7 @@ class pricing {
       r.prices.resize(p.instructions.size());
       r.times.resize(p.instructions.size());
       known_.assign(static_cast<std::size_t>(s_.graph().ops.size), {});
+      chains_.assign(static_cast<std::size_t>(s_.plan_completed().nodes.size), {});
       begin_class(static_cast<int>(c));
       for (std::size_t at = 0; at < p.instructions.size(); ++at) {
         instruction const& i = p.instructions[at];
@@ -66,6 +67,11 @@ class pricing {
     bool accumulates = false;
     double seconds = -1;
   };
+  struct known_chain {
+    int links = 0, last = -1;
+    std::size_t inner = 0, outer[max_rank]{};
+    double seconds = -1;
+  };
   double compute(program const& p, instruction const& i, int device) {
     const std::size_t payload = static_cast<std::size_t>(i.payload);
     const double size = static_cast<double>(size_of(i.type));
@@ -82,17 +88,14 @@ class pricing {
       }
       case instruction_kind::chain: {
         chain_call const& chain = p.chains[payload];
-        if (const double tiles = in_tiles(p, chain); tiles >= 0) return tiles;
-        op_work sum;
-        for (int l = 0; l < chain.link_count; ++l) {
-          chain_link const& link = p.links[static_cast<std::size_t>(chain.first_link + l)];
-          compute_call const& call = p.computes[static_cast<std::size_t>(link.compute)];
-          const op_work w = work_of(*s_.graph().ops[call.op].info, call.extents, call.input_count);
-          sum.flops += w.flops;
-          sum.type = w.type;
+        known_chain& known = chains_[static_cast<std::size_t>(i.node)];
+        const int last = p.computes[static_cast<std::size_t>(p.links[static_cast<std::size_t>(chain.first_link + chain.link_count - 1)].compute)].op;
+        if (known.seconds < 0 || known.links != chain.link_count || known.last != last || known.inner != chain.inner ||
+            std::memcmp(known.outer, chain.outer, sizeof known.outer) != 0) {
+          known = {chain.link_count, last, chain.inner, {}, chain_seconds(p, chain, device)};
+          std::memcpy(known.outer, chain.outer, sizeof known.outer);
         }
-        sum.bytes = outside_bytes(p, chain);
-        return costs_.op(sum, device);
+        return known.seconds;
       }
       case instruction_kind::copy: {
         double bytes = 0;
@@ -107,6 +110,19 @@ class pricing {
       case instruction_kind::fill: return costs_.pass_over(size * static_cast<double>(p.fills[payload].elements), device);
       default: return 0;
     }
+  }
+  double chain_seconds(program const& p, chain_call const& chain, int device) const {
+    if (const double tiles = in_tiles(p, chain); tiles >= 0) return tiles;
+    op_work sum;
+    for (int l = 0; l < chain.link_count; ++l) {
+      chain_link const& link = p.links[static_cast<std::size_t>(chain.first_link + l)];
+      compute_call const& call = p.computes[static_cast<std::size_t>(link.compute)];
+      const op_work w = work_of(*s_.graph().ops[call.op].info, call.extents, call.input_count);
+      sum.flops += w.flops;
+      sum.type = w.type;
+    }
+    sum.bytes = outside_bytes(p, chain);
+    return costs_.op(sum, device);
   }
   // What a chain reads and writes in memory.
   double outside_bytes(program const& p, chain_call const& chain) const {
@@ -293,6 +309,7 @@ class pricing {
   std::vector<simulated_class> const& all_;
   simulate_options const& how_;
   std::vector<known_price> known_;  // by op, of the class at hand
+  std::vector<known_chain> chains_;  // by node
   std::vector<known_group> groups_;
   int class_ = 0;
   std::vector<meeting> meetings_;

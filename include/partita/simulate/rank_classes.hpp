@@ -44,9 +44,12 @@ inline bool differs_along(graph_data const& g, layout const& l, int p, axis_info
   return !even || g.extent(axis) / static_cast<std::size_t>(unit) % pieces != 0;
 }
 
+// What makes ranks different, in that order of weight.
+enum class looking : std::uint8_t { at_all, not_at_transfers, not_at_sizes };
+
 class refinement {
  public:
-  refinement(lowering const& s, costs const& k) : s_(s), costs_(k), colour_(static_cast<std::size_t>(std::max(1, s.plan_completed().devices))) {
+  refinement(lowering const& s, costs const& k, looking how) : s_(s), costs_(k), how_(how), colour_(static_cast<std::size_t>(std::max(1, s.plan_completed().devices))) {
     for (std::size_t d = 0; d < colour_.size(); ++d) colour_[d] = hash(static_cast<std::uint64_t>(k.kind_of(static_cast<int>(d))), hash_seed);
   }
   rank_classes run() {
@@ -82,7 +85,7 @@ class refinement {
     std::map<std::uint64_t, role> roles;
     auto add = [&](layout const& l, auto axis_of, bool all) {
       role r{l.where, all ? ~0u : 0u};
-      for (int p = 0; p < l.count && !all; ++p)
+      for (int p = 0; p < l.count && !all && how_ != looking::not_at_sizes; ++p)
         if (differs_along(g, l, p, l.parts[p].partial() ? nullptr : axis_of(l.parts[p].axis))) r.along |= 1u << l.parts[p].level;
       roles.emplace(hash(r.along, key_of(l.where)), r);
     };
@@ -96,7 +99,8 @@ class refinement {
           route const& way = s_.route_of(static_cast<int>(&n - c.nodes.at));
           // Who sends what depends on the coordinate.
           all = (way.has(transition_kind::boxes) || way.has(transition_kind::permute)) && c.devices <= 128;
-          for (transition_step const& step : way.steps) add(step.after, [&](int a) { return x.axes[a]; }, all);
+          if (how_ == looking::at_all)
+            for (transition_step const& step : way.steps) add(step.after, [&](int a) { return x.axes[a]; }, all);
         }
         add(n.over, [&](int a) { return x.axes[a]; }, all);
         add(c.values[c.input(n, 0)].lay, [&](int a) { return x.axes[a]; }, all);
@@ -172,15 +176,22 @@ class refinement {
 
   lowering const& s_;
   costs const& costs_;
+  looking how_;
   std::vector<std::uint64_t> colour_;
 };
 
 }  // namespace detail::classes
 
-inline rank_classes find_rank_classes(lowering const& shared, costs const& k) {
+// Up to `most` classes are exact. Where there would be more, pieces that lie between the steps of a move count as equal even
+// if some are a row longer than others, and where that is not enough, all pieces do; a class stands for its longest ones.
+inline rank_classes find_rank_classes(lowering const& shared, costs const& k, std::size_t most = 256) {
+  using detail::classes::looking;
   if (shared.plan_completed().devices > k.devices())
     throw_error({"the plan is for ", shared.plan_completed().devices, " devices, the cluster ", k.of().name, " has ", k.devices()});
-  return detail::classes::refinement(shared, k).run();
+  rank_classes found = detail::classes::refinement(shared, k, looking::at_all).run();
+  if (found.all.size() > most) found = detail::classes::refinement(shared, k, looking::not_at_transfers).run();
+  if (found.all.size() > most) found = detail::classes::refinement(shared, k, looking::not_at_sizes).run();
+  return found;
 }
 
 }  // namespace partita
