@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <partita/search/exact.hpp>
+#include <partita/search/frontier.hpp>
 #include <partita/search/mcmc.hpp>
 
 #include "../support/random_space.hpp"
@@ -58,5 +59,26 @@ TEST_CASE("a plan given as a start never worsens the result, and nothing beats t
       CHECK(spaces::mcmc(p, {.evaluations = 200}, &start).time <= known);
     }
     CHECK(spaces::mcmc(p, {.evaluations = 500}).time >= best.time);
+  }
+}
+
+TEST_CASE("a frontier is the Pareto set of all choices") {
+  for (unsigned seed = 300; seed < 330; ++seed) {
+    const spaces::problem p = testing::random_space(seed).make();
+    std::vector<std::pair<double, double>> all;
+    spaces::detail::enumeration::all(p, [&](spaces::choice const&, spaces::total const& t) { all.push_back({t.time, t.memory}); });
+    std::sort(all.begin(), all.end());
+    std::vector<std::pair<double, double>> best;
+    for (auto const& x : all)
+      if (best.empty() || x.second < best.back().second) {
+        if (!best.empty() && best.back().first == x.first) best.pop_back();
+        best.push_back(x);
+      }
+    const std::vector<spaces::outcome> found = spaces::frontier(p, {.points = 1000, .step = 0, .exactly = {}});
+    REQUIRE(found.size() == best.size());
+    for (std::size_t i = 0; i < best.size(); ++i) {
+      CHECK(found[i].time == best[i].first);
+      CHECK(found[i].memory == best[i].second);
+    }
   }
 }

@@ -5,6 +5,7 @@
 
 #include <partita/cost/presets.hpp>
 #include <partita/planning.hpp>
+#include <partita/search/expert_grid.hpp>
 #include <partita/search/search.hpp>
 
 using namespace partita;
@@ -130,4 +131,19 @@ TEST_CASE("constraints that leave nothing say which") {
     return std::string();
   };
   CHECK(message(constrained<only::axes<"block.0.up">, only::pieces<"block.0.up", 2, 8>>()).find("block.0.up") != std::string::npos);
+}
+
+TEST_CASE("an expert's plans are simulated, and the best of both is no slower than either") {
+  cluster c = slow_cluster();
+  c.devices = {{c.kinds.front().name, 4}};
+  const std::vector<expert_plan> experts = expert_grid<trained>(c);
+  REQUIRE(experts.size() > 10);
+  for (std::size_t i = 1; i < experts.size(); ++i)
+    if (experts[i].fits) CHECK(experts[i - 1].seconds <= experts[i].seconds);
+  const auto found = search<trained>(c);
+  const auto best = rescore(found, experts, c);
+  CHECK(best.seconds <= experts.front().seconds);
+  CHECK(best.seconds <= best.found_seconds);
+  CHECK(!best.plan.check());
+  MESSAGE("simulated: found " << best.found_seconds << " s, the expert's best (" << experts.front().cuts.name() << ") " << best.expert_seconds << " s");
 }

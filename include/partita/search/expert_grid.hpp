@@ -1,0 +1,116 @@
+// What an expert tries: every Megatron-style plan, data x tensor x pipeline parallelism with the usual options, each
+// simulated. The measure for a search: `rescore` takes the best of both by the simulator.
+#pragma once
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include <partita/policy/data_parallel.hpp>
+#include <partita/policy/pipeline.hpp>
+#include <partita/policy/recompute.hpp>
+#include <partita/policy/sequence_parallel.hpp>
+#include <partita/policy/tensor_parallel.hpp>
+#include <partita/policy/zero.hpp>
+#include <partita/search/search.hpp>
+#include <partita/simulate/simulate.hpp>
+
+#include <partita/core/begin_planning_code.hpp>
+
+namespace partita {
+
+struct expert_cuts {
+  int stages = 1, data = 1, tensor = 1, micro_batches = 1, zero = 0;
+  bool sequence = false, recompute = false;
+  int devices() const { return stages * data * tensor; }
+  void operator()(plan_base& plan) const {
+    policy::pipeline_of{stages, micro_batches}(plan);
+    policy::data_parallel_of{data}(plan);
+    policy::tensor_parallel_of{tensor}(plan);
+    if (sequence) policy::sequence_parallel_of{tensor}(plan);
+    if (recompute) policy::recompute_of{"block.*"}(plan);
+    if (zero > 0) policy::zero_of{zero, data}(plan);
+  }
+  std::string name() const {
+    return words({"pipeline ", stages, " x data ", data, " x tensor ", tensor, ", ", micro_batches, " micro-batches, ZeRO ", zero,
+                  sequence ? ", sequence" : "", recompute ? ", recompute" : ""});
+  }
+};
+struct expert_plan {
+  expert_cuts cuts;
+  double seconds = 0, memory = 0;  // simulated; memory in bytes, of the fullest device
+  bool fits = false;
+};
+struct expert_options {
+  int most_tensor = 8;             // tensor parallelism stays within a node
+  std::vector<int> micro_batches;  // empty: powers of two that divide the batch of a replica
+  std::vector<int> zero{0, 1};
+};
+
+// Every expert plan of all devices of a cluster, the fastest that fits first. Plans that the model has no axes or blocks
+// for are left out.
+template <class Model>
+std::vector<expert_plan> expert_grid(cluster const& c, as_training<Model> const& model = {}, std::vector<binding> const& extents = {},
+                                     expert_options const& how = {}) {
+  std::vector<expert_plan> all;
+  const costs k(c);
+  const plan<Model> empty(model, extents);
+  graph_data const& g = empty.traced();
+  axis_info const* batch = empty.batch_axis();
+  const int samples = batch == nullptr ? 1 : static_cast<int>(g.extent(batch));
+  const int devices = k.devices();
+  auto each = [&](expert_cuts const& cuts) {
+    plan<Model> p(model, extents);
+    cuts(p);
+    if (p.check()) return;
+    const simulation s = simulate<Model>(p, k);
+    all.push_back({cuts, s.seconds, static_cast<double>(s.peak_bytes()), s.fits()});
+  };
+  for (int tensor = 1; tensor <= std::min(how.most_tensor, devices); tensor *= 2)
+    for (int stages = 1; stages * tensor <= devices; stages *= 2) {
+      if (devices % (stages * tensor) != 0) continue;
+      const int data = devices / (stages * tensor);
+      if (samples % data != 0) continue;
+      std::vector<int> micro = how.micro_batches;
+      if (micro.empty())
+        for (int m = 1; m <= samples / data; m *= 2)
+          if (samples / data % m == 0) micro.push_back(m);
+      for (int m : micro)
+        for (int zero : how.zero)
+          for (int options = 0; options < 4; ++options) {
+            const expert_cuts cuts{stages, data, tensor, m, zero, (options & 1) != 0, (options & 2) != 0};
+            if ((zero > 0 && data == 1) || (cuts.sequence && tensor == 1) || (stages > 1 && m < stages)) continue;
+            each(cuts);
+          }
+    }
+  std::stable_sort(all.begin(), all.end(), [](expert_plan const& a, expert_plan const& b) {
+    return a.fits != b.fits ? a.fits : a.seconds < b.seconds;
+  });
+  return all;
+}
+
+// The better of a found plan and the best expert plan by the simulator, where both fit.
+template <class Model> struct rescored {
+  partita::plan<Model> plan;
+  double seconds = 0;          // simulated
+  bool by_search = true;       // or an expert's
+  double found_seconds = 0, expert_seconds = 0;
+};
+template <class Model>
+rescored<Model> rescore(search_result<Model> const& found, std::vector<expert_plan> const& experts, cluster const& c) {
+  const simulation s = simulate<Model>(found.plan, c);
+  rescored<Model> r{found.plan, s.seconds, true, s.fits() ? s.seconds : spaces::infinite, spaces::infinite};
+  if (experts.empty() || !experts.front().fits) return r;
+  r.expert_seconds = experts.front().seconds;
+  if (r.expert_seconds >= r.found_seconds) return r;
+  plan<Model> best = found.plan;
+  static_cast<plan_base&>(best) = plan_base(best.traced());
+  experts.front().cuts(best);
+  r.plan = best;
+  r.seconds = r.expert_seconds;
+  r.by_search = false;
+  return r;
+}
+
+}  // namespace partita
+
+#include <partita/core/end_planning_code.hpp>
