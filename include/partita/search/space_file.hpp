@@ -1,0 +1,193 @@
+// Spaces in files, with every choice of them, so that searchers can be compared without a model and a cluster
+// (benchmarks/spaces/README.md says what the members mean).
+#pragma once
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <partita/core/reflect_json.hpp>
+#include <partita/search/brute_force.hpp>
+
+namespace partita::spaces {
+
+inline constexpr int space_file_version = 1;
+
+namespace space_file {
+struct pair {
+  BOOST_HANA_DEFINE_STRUCT(pair,
+    (int, a), (int, b),
+    (std::vector<std::vector<double>>, costs));  // [option of a * options of b + option of b]
+};
+struct table {
+  BOOST_HANA_DEFINE_STRUCT(table,
+    (std::vector<std::vector<std::vector<double>>>, variables),  // [variable][option]: a cost
+    (std::vector<space_file::pair>, pairs));
+};
+struct variant {
+  BOOST_HANA_DEFINE_STRUCT(variant, (int, table), (bool, replays));
+};
+struct grid {
+  BOOST_HANA_DEFINE_STRUCT(grid, (std::vector<std::vector<space_file::variant>>, kinds));
+};
+struct shape {
+  BOOST_HANA_DEFINE_STRUCT(shape,
+    (int, devices), (int, micro_batches),
+    (std::vector<space_file::grid>, grids),
+    (std::vector<std::vector<double>>, crossings));
+};
+struct configuration {
+  BOOST_HANA_DEFINE_STRUCT(configuration,
+    (int, shape), (int, stages),
+    (std::string, holds),  // "all" or "stages behind"
+    (double, fill));
+};
+struct document {
+  BOOST_HANA_DEFINE_STRUCT(document,
+    (std::string, format), (int, version), (std::string, about),
+    (std::vector<int>, chain),
+    (std::vector<int>, may_begin),         // 0 or 1; absent: with any
+    (std::optional<double>, limit),  // absent: none
+    (std::vector<space_file::table>, tables),
+    (std::vector<space_file::shape>, shapes),
+    (std::vector<space_file::configuration>, configurations),
+    (std::vector<double>, times),     // of every choice, in the order of brute force
+    (std::vector<double>, memories),
+    (std::optional<double>, optimum));  // absent: none fits
+};
+}  // namespace space_file
+
+inline space_file::document describe_space(problem const& p, std::string about) {
+  space_file::document d;
+  d.format = "partita space";
+  d.version = space_file_version;
+  d.about = std::move(about);
+  d.chain = p.chain;
+  d.may_begin.assign(p.may_begin.begin(), p.may_begin.end());
+  if (p.limit != infinite) d.limit = p.limit;
+  std::vector<std::pair<table const*, std::shared_ptr<table const>>> known;
+  auto list = [](cost const& c) { return std::vector<double>{c.forward, c.backward, c.step, c.held, c.entry, c.kept, c.transient}; };
+  auto number = [&](std::shared_ptr<table const> const& t) {
+    for (std::size_t i = 0; i < known.size(); ++i)
+      if (known[i].first == t.get()) return static_cast<int>(i);
+    known.push_back({t.get(), t});
+    space_file::table f;
+    for (int v = 0; v < t->variables(); ++v) {
+      f.variables.emplace_back();
+      for (int o = 0; o < t->options[static_cast<std::size_t>(v)]; ++o) f.variables.back().push_back(list(t->own[t->index(v, o)]));
+    }
+    for (table::pair const& x : t->pairs) {
+      space_file::pair q;
+      q.a = x.a;
+      q.b = x.b;
+      for (int i = 0; i < t->options[static_cast<std::size_t>(x.a)]; ++i)
+        for (int j = 0; j < t->options[static_cast<std::size_t>(x.b)]; ++j) q.costs.push_back(list(t->pair_costs[t->index(x, i, j)]));
+      f.pairs.push_back(std::move(q));
+    }
+    d.tables.push_back(std::move(f));
+    return static_cast<int>(known.size()) - 1;
+  };
+  for (int s = 0; s < p.shapes; ++s) {
+    const shape from = p.make_shape(s);
+    space_file::shape to;
+    to.devices = from.devices;
+    to.micro_batches = from.micro_batches;
+    to.crossings = from.crossings;
+    for (grid_choice const& g : from.grids) {
+      to.grids.emplace_back();
+      for (auto const& variants : g.kinds) {
+        to.grids.back().kinds.emplace_back();
+        for (variant const& v : variants) {
+          space_file::variant x;
+          x.table = number(v.costs);
+          x.replays = v.replays;
+          to.grids.back().kinds.back().push_back(x);
+        }
+      }
+    }
+    d.shapes.push_back(std::move(to));
+  }
+  for (configuration const& c : p.configurations) {
+    space_file::configuration x;
+    x.shape = c.shape;
+    x.stages = c.stages;
+    x.holds = c.schedule.holds == pipeline_schedule::all ? "all" : "stages behind";
+    x.fill = c.schedule.fill;
+    d.configurations.push_back(x);
+  }
+  double best = infinite;
+  detail::enumeration::all(p, [&](choice const&, total const& t) {
+    d.times.push_back(t.time);
+    d.memories.push_back(t.memory);
+    if (t.memory <= p.limit) best = std::min(best, t.time);
+  });
+  if (best < infinite) d.optimum = best;
+  return d;
+}
+
+inline problem problem_of(space_file::document const& d) {
+  if (d.format != "partita space") throw error("format is '" + d.format + "', not 'partita space'");
+  if (d.version != space_file_version) throw error("version " + std::to_string(d.version) + " is not known here");
+  auto price = [](std::vector<double> const& c) {
+    if (c.size() != 7) throw error("a cost has " + std::to_string(c.size()) + " numbers, 7 are expected");
+    return cost{c[0], c[1], c[2], c[3], c[4], c[5], c[6]};
+  };
+  std::vector<std::shared_ptr<table const>> tables;
+  for (space_file::table const& f : d.tables) {
+    auto t = std::make_shared<table>();
+    auto prices = [&](std::vector<std::vector<double>> const& from) {
+      std::vector<cost> all;
+      for (auto const& c : from) all.push_back(price(c));
+      return all;
+    };
+    if (f.variables.size() < 2) throw error("a table needs an entry and an exit");
+    for (auto const& v : f.variables) t->add_variable(prices(v));
+    for (space_file::pair const& x : f.pairs) {
+      if (x.a < 0 || x.b < 0 || x.a >= t->variables() || x.b >= t->variables() ||
+          x.costs.size() != f.variables[static_cast<std::size_t>(x.a)].size() * f.variables[static_cast<std::size_t>(x.b)].size())
+        throw error("a pair of variables " + std::to_string(x.a) + " and " + std::to_string(x.b) + " has the wrong number of costs");
+      t->add_pair(x.a, x.b, prices(x.costs));
+    }
+    tables.push_back(std::move(t));
+  }
+  auto shapes = std::make_shared<std::vector<shape>>();
+  for (space_file::shape const& f : d.shapes) {
+    shape s;
+    s.devices = f.devices;
+    s.micro_batches = f.micro_batches;
+    s.crossings = f.crossings;
+    for (space_file::grid const& g : f.grids) {
+      s.grids.emplace_back();
+      for (auto const& variants : g.kinds) {
+        s.grids.back().kinds.emplace_back();
+        for (space_file::variant const& v : variants) s.grids.back().kinds.back().push_back({tables.at(static_cast<std::size_t>(v.table)), v.replays});
+      }
+    }
+    shapes->push_back(std::move(s));
+  }
+  problem p;
+  p.chain = d.chain;
+  p.may_begin.assign(d.may_begin.begin(), d.may_begin.end());
+  p.limit = d.limit.value_or(infinite);
+  p.shapes = static_cast<int>(shapes->size());
+  p.make_shape = [shapes](int s) { return shapes->at(static_cast<std::size_t>(s)); };
+  for (space_file::configuration const& f : d.configurations) {
+    configuration c;
+    c.shape = f.shape;
+    c.stages = f.stages;
+    c.schedule = {f.holds == "all" ? pipeline_schedule::all : pipeline_schedule::stages_behind, f.fill};
+    p.configurations.push_back(c);
+  }
+  return p;
+}
+
+inline space_file::document load_space(std::string const& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) throw error("space file " + path + " cannot be read");
+  std::ostringstream text;
+  text << in.rdbuf();
+  return from_json_text<space_file::document>(text.str());
+}
+
+}  // namespace partita::spaces
