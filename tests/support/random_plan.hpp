@@ -305,8 +305,7 @@ class random_plan {
         c.sizes = sizes.data();
         c.size_count = w.pieces;
       } else if (chance(20) && folds(op, d) < 2) c.fold = true;
-      if (!w.in_space && !on.empty() && chance(25))
-        c.skew = mode_name(on[static_cast<std::size_t>(below(static_cast<int>(on.size())))].name);
+      // No skews: op by op, most of them make moves that are not rings. tests/policy/ring.cpp has plans with skewed cuts.
       plan_.op_trans(ref(op), c);
     }
   }
