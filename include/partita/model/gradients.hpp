@@ -9,14 +9,16 @@ namespace partita {
 namespace detail {
 template <std::size_t I, class T> struct gradient_of { T term; };
 template <class Indices, class... T> struct gradient_list;
-template <std::size_t... I, class... T>
-struct gradient_list<std::index_sequence<I...>, T...> : gradient_of<I, T>... {};
+template <std::size_t... I, class... T> struct gradient_list<std::index_sequence<I...>, T...> : gradient_of<I, T>... {
+  constexpr explicit gradient_list(T... all) : gradient_of<I, T>{all}... {}
+};
 }  // namespace detail
 
 // A handle, a lambda that makes one (called only where the input wants a gradient), or none{}, per input in order:
 // `return pt::gradients{dy, pt::none{}};`. A std::tuple is as good, and takes a compiler several times as long.
-template <class... T> struct gradients : detail::gradient_list<std::index_sequence_for<T...>, T...> {};
-template <class... T> gradients(T...) -> gradients<T...>;
+template <class... T> struct gradients : detail::gradient_list<std::index_sequence_for<T...>, T...> {
+  constexpr explicit gradients(T... all) : detail::gradient_list<std::index_sequence_for<T...>, T...>(all...) {}
+};
 
 namespace detail {
 template <class T> inline constexpr int gradient_count = -1;  // not a list of terms
