@@ -36,7 +36,6 @@ struct constraints {
   std::vector<int> micro_batches;           // empty: divisors of the batch
   std::vector<schedule_kind> schedules;     // empty: 1F1B, which is as fast as GPipe and holds no more
   std::vector<int> zero;                    // empty: 0, 1, 2
-  std::vector<int> coshard;                 // pieces in time of a block that is run again; empty: none
   std::vector<recompute_constraint> recompute;
   glob stage_begins{"*"};                   // names of blocks ("block.3") that a stage may begin with
 };
@@ -54,9 +53,6 @@ template <int... N> struct micro_batches {
 };
 template <int... N> struct zero {
   static void narrow(constraints& c) { c.zero = {N...}; }
-};
-template <int... N> struct coshard {
-  static void narrow(constraints& c) { c.coshard = {N...}; }
 };
 template <schedule_kind... K> struct schedules {
   static void narrow(constraints& c) { c.schedules = {K...}; }
