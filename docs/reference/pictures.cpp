@@ -24,11 +24,11 @@ struct tower {
   }
 };
 using model = pt::training<tower, pt::adamw>;
-using policy = pt::policy::compose<pt::policy::pipeline<2, pt::schedule::one_f_one_b, 4>, pt::policy::tensor_parallel<4>>;
+using parallel = pt::policy::compose<pt::policy::pipeline<2, pt::schedule::one_f_one_b, 4>, pt::policy::tensor_parallel<4>>;
 
 int main() {
   // [report]
-  const auto plan = pt::plan<model>::by(policy{});
+  const auto plan = pt::plan<model>::by(parallel{});
   const pt::simulation step = pt::simulate<model>(plan, pt::preset::dgx_a100());
   pt::write_text_file("plan.html", pt::plan_report({.title = "A tower on eight GPUs",
                                                     .simulated = &step,

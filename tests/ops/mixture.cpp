@@ -52,7 +52,9 @@ TEST_CASE("the k largest stay") {
   };
   CHECK(run({1, 4, 2, 3}, 2, 0) == std::vector<double>{0, 4, 0, 3});
   CHECK(run({1, 4, 2, 3}, 1, -7) == std::vector<double>{-7, 4, -7, -7});
-  CHECK(run({2, 2, 2, 2}, 2, 0) == std::vector<double>{2, 2, 0, 0});  // of equal ones the first
+  // Of equal ones the first. One by one: g++ 12 -O2 for AVX-512 makes {2, 2, 2, 2} of the vector {2, 2, 0, 0} here.
+  const std::vector<double> equal = run({2, 2, 2, 2}, 2, 0);
+  for (std::size_t i = 0; i < 4; ++i) CHECK(equal[i] == (i < 2 ? 2 : 0));
   CHECK(run({1, 4, 2, 3}, 4, 0) == std::vector<double>{1, 4, 2, 3});
   CHECK(run({1, 4, 2, 3}, 9, 0) == std::vector<double>{1, 4, 2, 3});
   const double none = std::numeric_limits<double>::quiet_NaN(), infinite = std::numeric_limits<double>::infinity();

@@ -97,6 +97,8 @@ TEST_CASE("random plans: every edge is respected, whatever ops take") {
     pt::detail::each_edge(p.g, p.plan, p.c, o.ig, first, [&](int from, int to) {
       if (from < o.ig.instances && to < o.ig.instances)
         broken += o.position[static_cast<std::size_t>(from)] >= o.position[static_cast<std::size_t>(to)];
+      else if (from >= o.ig.instances && to >= o.ig.instances)  // a sequence: what is before the one is before the other
+        latest[static_cast<std::size_t>(to)] = std::max(latest[static_cast<std::size_t>(to)], latest[static_cast<std::size_t>(from)]);
       else if (to >= o.ig.instances)
         latest[static_cast<std::size_t>(to)] = std::max(latest[static_cast<std::size_t>(to)], o.position[static_cast<std::size_t>(from)]);
       else earliest[static_cast<std::size_t>(from)] = std::min(earliest[static_cast<std::size_t>(from)], o.position[static_cast<std::size_t>(to)]);

@@ -9,7 +9,7 @@ namespace partita::policy {
 
 template <class... Policies> struct compose {
   constexpr void operator()(auto& plan) const {
-    boost::hana::for_each(boost::hana::tuple<Policies...>{}, [&](auto policy) { policy(plan); });
+    boost::hana::for_each(boost::hana::tuple<Policies...>{}, [&](auto one) { one(plan); });
   }
 };
 
