@@ -80,8 +80,8 @@ struct policy {
     // expect 11: mistake::pieces_differ_from_the_grid<partita::quoted<.*pieces<4>, partita::extent<2>, partita::at_line<79>, policy>
 #elif MISTAKE == 12
     devices = {{"data", 2}, {"data", 2}};
-    // expect 12 gcc: mistake::op_is_assigned_twice_to_one_dimension<partita::quoted<.*"x".*quoted<.*"data".*at_line<134>, policy>
-    // expect 12 clang: mistake::op_is_assigned_twice_to_one_dimension<partita::quoted<'x'>, partita::quoted<'d', 'a', 't', 'a'>, partita::at_line<134>, policy>
+    // expect 12 gcc: mistake::op_is_assigned_twice_to_one_dimension<partita::quoted<.*"x".*quoted<.*"data".*at_line<140>, policy>
+    // expect 12 clang: mistake::op_is_assigned_twice_to_one_dimension<partita::quoted<'x'>, partita::quoted<'d', 'a', 't', 'a'>, partita::at_line<140>, policy>
 #elif MISTAKE == 13
     plan.op_assign(plan.ops("fc*"), devices);
     return;
