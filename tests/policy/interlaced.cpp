@@ -41,10 +41,11 @@ constexpr std::int64_t unit = 100000;
 enum part { embedding, layer, logits, other };
 part part_of(plan const& p, pt::node const& n) {
   if (n.kind != pt::node_kind::compute) return other;
-  const std::string_view kind = p.g.ops[n.op].info->kind, name = p.g.name(n.op).view();
+  const std::string_view kind = p.g.ops[n.op].info->kind;
+  const auto name = p.g.name(n.op);
   if (kind == "embedding" || kind == "embedding.grad") return embedding;
   if (kind != "linear") return other;
-  return name == "table" ? logits : layer;
+  return name.view() == "table" ? logits : layer;
 }
 }  // namespace
 
