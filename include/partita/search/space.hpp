@@ -25,7 +25,7 @@ class plan_space {
       : graph_(&g), costs_(&k), given_(c), model_(find_segments(g, forward_ops)) {
     set_rules();
     name_kinds(model_);
-    boundary_ = table_builder::boundary_axes(model_);
+    boundary_ = cut_options::boundary_axes(model_);
     available_ = given_.devices > 0 ? std::min(given_.devices, k.devices()) : k.devices();
     make_problem();
   }
@@ -46,8 +46,8 @@ class plan_space {
     table_key& key = place->second;
     if (!fresh) return key;
     grid_costs g(*costs_, s.grids[static_cast<std::size_t>(grid)].first, s.grids[static_cast<std::size_t>(grid)].second);
-    table_builder b(model_, given_.cuts, rule_sets_, g, options_of(s));
-    b.build(model_.segments[static_cast<std::size_t>(segment)], boundary_, segment == 0, segment + 1 == segments(), &key);
+    table_builder b(model_, rules(), g, options_of(s), boundary_);
+    b.build(model_.segments[static_cast<std::size_t>(segment)], segment == 0, segment + 1 == segments(), &key);
     return key;
   }
   // An op that the constraints on cuts leave no way to lie on the last grid that was looked at; or nothing.
@@ -89,13 +89,18 @@ class plan_space {
   }
 
   // -- configurations
+  std::size_t micro_samples_of(shape_info const& s) const {
+    return (model_.samples + static_cast<std::size_t>(s.micro_batches) - 1) / static_cast<std::size_t>(s.micro_batches);
+  }
   table_options options_of(shape_info const& s) const {
     table_options o;
-    o.micro_samples = (model_.samples + static_cast<std::size_t>(s.micro_batches) - 1) / static_cast<std::size_t>(s.micro_batches);
+    o.micro_samples = micro_samples_of(s);
     o.zero = given_.zero.empty() ? std::vector<int>{0, 1, 2} : given_.zero;
     if (s.devices == 1) o.zero = {0};
     return o;
   }
+  rules_on_cuts rules() const { return {given_.cuts, rule_sets_}; }
+  cut_options options_on(grid_costs const& g, shape_info const& s) const { return {model_, rules(), g, micro_samples_of(s), boundary_}; }
   std::vector<int> device_counts() const {
     std::set<int> all;
     if (!given_.devices_per_stage.empty()) all.insert(given_.devices_per_stage.begin(), given_.devices_per_stage.end());
@@ -128,7 +133,7 @@ class plan_space {
     if (given_.cuts.empty()) return all;
     std::erase_if(all, [&](std::pair<int, int> const& grid) {
       const grid_costs g(*costs_, grid.first, grid.second);
-      const table_builder b(model_, given_.cuts, rule_sets_, g, options_of({devices, micro_batches, {}}));
+      const cut_options b = options_on(g, {devices, micro_batches, {}});
       for (int first : model_.first_of_kind)
         for (searched_op const& x : model_.segments[static_cast<std::size_t>(first)].ops)
           if (b.op_options(x).empty()) {
@@ -203,11 +208,11 @@ class plan_space {
     std::vector<grid_costs> grids;
     for (auto const& [outer, inner] : s.grids) grids.emplace_back(*costs_, outer, inner);
     for (grid_costs const& g : grids) {
-      table_builder b(model_, given_.cuts, rule_sets_, g, options_of(s));
+      table_builder b(model_, rules(), g, options_of(s), boundary_);
       grid_choice choice;
       for (int first : model_.first_of_kind) {
         const auto t = std::make_shared<table const>(
-            b.build(model_.segments[static_cast<std::size_t>(first)], boundary_, first == 0, first + 1 == segments()));
+            b.build(model_.segments[static_cast<std::size_t>(first)], first == 0, first + 1 == segments()));
         std::vector<variant> variants;
         for (bool replays : variants_of(first)) variants.push_back({t, replays});
         choice.kinds.push_back(std::move(variants));
@@ -221,15 +226,13 @@ class plan_space {
   // gradient back; where the layouts differ the larger piece is sent.
   void add_crossings(shape_info const& s, std::vector<grid_costs> const& grids, shape& r) const {
     if (s.devices * 2 > available_) return;
-    table_options o = options_of(s);
     for (std::size_t from = 0; from < grids.size(); ++from)
       for (std::size_t to = 0; to < grids.size(); ++to)
         for (int first : model_.first_of_kind) {
           r.crossings.emplace_back();
           if (first == 0) continue;
           std::vector<int> const& tensors = model_.segments[static_cast<std::size_t>(first)].enters;
-          table_builder a(model_, given_.cuts, rule_sets_, grids[from], o), b(model_, given_.cuts, rule_sets_, grids[to], o);
-          const auto left = a.boundary_shares(tensors, boundary_), entered = b.boundary_shares(tensors, boundary_);
+          const auto left = options_on(grids[from], s).boundary_shares(tensors), entered = options_on(grids[to], s).boundary_shares(tensors);
           for (auto const& x : left)
             for (auto const& y : entered) {
               double seconds = 0;

@@ -1,0 +1,197 @@
+// How ops, and tensors between segments, may lie on one grid.
+#pragma once
+#include <array>
+#include <vector>
+
+#include <partita/search/constraints.hpp>
+#include <partita/search/grid_costs.hpp>
+#include <partita/search/segments.hpp>
+
+#include <partita/core/begin_planning_code.hpp>
+
+namespace partita::spaces {
+
+// How an op is cut: per dimension of the grid a letter, or none. Of a boundary: an index into its axes, or none.
+using cut_option = std::array<std::int8_t, grid_dimensions>;
+
+struct table_options {
+  std::size_t micro_samples = 1;  // of the batch, in one micro-batch
+  std::vector<int> zero{0};       // ZeRO stages that a parameter may have
+};
+// Rules on cuts, and per `searched_op::rule` which of them an op has.
+struct rules_on_cuts {
+  std::vector<cut_rule> const& rules;
+  std::vector<std::vector<int>> const& of_ops;
+};
+
+class cut_options {
+ public:
+  struct gathered_option {
+    lies value, gradient;
+  };
+
+  // `boundary_axes`: along which tensors between segments may lie. What is referred to must outlive this.
+  cut_options(segmented_model const& m, rules_on_cuts rules, grid_costs const& grid, std::size_t micro_samples,
+              std::vector<axis_info const*> const& boundary_axes)
+      : m_(m), rules_(rules), grid_(grid), micro_samples_(micro_samples), axes_(boundary_axes) {}
+
+  // Axes along which tensors between segments may lie: those that no op keeps whole.
+  static std::vector<axis_info const*> boundary_axes(segmented_model const& m) {
+    std::vector<axis_info const*> axes;
+    for (segment const& s : m.segments)
+      for (int t : s.leaves) {
+        searched_tensor const& x = m.tensors[static_cast<std::size_t>(t)];
+        for (int a = 0; a < x.as->rank; ++a)
+          if (std::none_of(axes.begin(), axes.end(), [&](axis_info const* o) { return o->id == x.as->axes[a]->id; }))
+            axes.push_back(x.as->axes[a]);
+      }
+    std::erase_if(axes, [&](axis_info const* axis) {
+      for (segment const& s : m.segments)
+        for (searched_op const& x : s.ops)
+          for (int d = 0; d < x.info->dim_count; ++d)
+            if (x.info->dims[d].axis->id == axis->id && x.info->dims[d].whole && x.info->source == source_kind::none) return true;
+      return false;
+    });
+    return axes;
+  }
+
+  // Per layout of a boundary, bytes of each tensor that one device holds.
+  std::vector<std::vector<double>> boundary_shares(std::vector<int> const& tensors) const {
+    std::vector<std::vector<double>> all;
+    for (cut_option const& c : boundary_options()) {
+      all.emplace_back();
+      for (int t : tensors) all.back().push_back(bytes_of(t) * grid_.share(boundary_lies(t, c)));
+    }
+    return all;
+  }
+
+  // How an op may be cut on this grid.
+  std::vector<cut_option> op_options(searched_op const& x) const {
+    std::vector<std::int8_t> letters[grid_dimensions];
+    for (int d = 0; d < grid_dimensions; ++d) {
+      letters[d].push_back(-1);
+      for (int l = 0; l < x.info->dim_count && grid_.extent(d) > 1; ++l)
+        if (x.may_cut[l] && extent_of(x.wholes[l], x.is_batch[l]) >= static_cast<std::size_t>(grid_.extent(d)))
+          letters[d].push_back(static_cast<std::int8_t>(l));
+    }
+    std::vector<cut_option> all;
+    for (std::int8_t a : letters[0])
+      for (std::int8_t b : letters[1]) {
+        const cut_option c{a, b};
+        if (a >= 0 && a == b && extent_of(x.wholes[a], x.is_batch[a]) < static_cast<std::size_t>(grid_.devices())) continue;
+        bool good = true;
+        for (int r : rules_.of_ops[static_cast<std::size_t>(x.rule)])
+          good = good && fits(rules_.rules[static_cast<std::size_t>(r)], x, c);
+        if (good) all.push_back(c);
+      }
+    return all;
+  }
+
+  // A boundary lies by axis: an index into the list of axes per dimension, or -1.
+  std::vector<cut_option> boundary_options() const {
+    std::vector<cut_option> all;
+    const int n = static_cast<int>(axes_.size());
+    auto fits_on = [&](int axis, int pieces) {
+      if (axis < 0) return true;
+      for (segment const& s : m_.segments)
+        for (int t : s.leaves) {
+          searched_tensor const& x = m_.tensors[static_cast<std::size_t>(t)];
+          for (int a = 0; a < x.as->rank; ++a)
+            if (x.as->axes[a]->id == axes_[static_cast<std::size_t>(axis)]->id &&
+                extent_of(x.wholes[a], x.is_batch[a]) < static_cast<std::size_t>(pieces))
+              return false;
+        }
+      return true;
+    };
+    for (int a = -1; a < (grid_.extent(0) > 1 ? n : 0); ++a)
+      for (int b = -1; b < (grid_.extent(1) > 1 ? n : 0); ++b)
+        if (fits_on(a, grid_.extent(0)) && fits_on(b, grid_.extent(1)) && (a < 0 || a != b || fits_on(a, grid_.devices())))
+          all.push_back({static_cast<std::int8_t>(a), static_cast<std::int8_t>(b)});
+    return all;
+  }
+  lies boundary_lies(int tensor, cut_option const& c) const {
+    searched_tensor const& x = m_.tensors[static_cast<std::size_t>(tensor)];
+    lies l;
+    for (std::size_t d = 0; d < grid_dimensions; ++d)
+      if (c[d] >= 0)
+        for (int a = 0; a < x.as->rank; ++a)
+          if (x.as->axes[a]->id == axes_[static_cast<std::size_t>(c[d])]->id) l.by[d] = static_cast<std::int8_t>(a);
+    return l;
+  }
+  // What every reader may take: split or whole, its gradient then the same or, where whole, partial.
+  std::vector<gathered_option> gathered_options(int tensor) const {
+    searched_tensor const& x = m_.tensors[static_cast<std::size_t>(tensor)];
+    std::vector<std::pair<std::int8_t, std::int8_t>> by[grid_dimensions];
+    for (int d = 0; d < grid_dimensions; ++d) {
+      by[d].push_back({lies::none, lies::none});
+      if (grid_.extent(d) < 2) continue;
+      if (x.differentiable) by[d].push_back({lies::none, lies::partial});
+      for (int a = 0; a < x.as->rank; ++a)
+        if (extent_of(x.wholes[a], x.is_batch[a]) >= static_cast<std::size_t>(grid_.extent(d)))
+          by[d].push_back({static_cast<std::int8_t>(a), static_cast<std::int8_t>(a)});
+    }
+    std::vector<gathered_option> all;
+    for (auto const& a : by[0])
+      for (auto const& b : by[1]) {
+        if (a.first >= 0 && a.first == b.first &&
+            extent_of(x.wholes[a.first], x.is_batch[a.first]) < static_cast<std::size_t>(grid_.devices()))
+          continue;
+        all.push_back({lies{{a.first, b.first}}, lies{{a.second, b.second}}});
+      }
+    return all;
+  }
+  // `makes`: cuts along letters that the operand lacks leave partial results.
+  static lies operand_lies(operand const& x, cut_option const& c, bool makes) {
+    lies l;
+    for (std::size_t d = 0; d < grid_dimensions; ++d) {
+      if (c[d] < 0) continue;
+      const int axis = x.find(c[d]);
+      l.by[d] = axis >= 0 ? static_cast<std::int8_t>(axis) : makes ? lies::partial : lies::none;
+    }
+    return l;
+  }
+
+  std::size_t extent_of(std::size_t whole, bool batch) const { return batch ? std::min(whole, micro_samples_) : whole; }
+  // Of the whole tensor in one micro-batch.
+  double bytes_of(int tensor) const {
+    searched_tensor const& x = m_.tensors[static_cast<std::size_t>(tensor)];
+    double b = static_cast<double>(size_of(x.as->type));
+    for (int a = 0; a < x.as->rank; ++a) b *= static_cast<double>(extent_of(x.wholes[a], x.is_batch[a]));
+    return b;
+  }
+  int pieces_on(cut_option const& c, int letter) const {
+    int n = 1;
+    for (int d = 0; d < grid_dimensions; ++d)
+      if (c[static_cast<std::size_t>(d)] == letter) n *= grid_.extent(d);
+    return n;
+  }
+
+ private:
+  bool fits(cut_rule const& r, searched_op const& x, cut_option const& c) const {
+    int pieces = 1;
+    for (int d = 0; d < grid_dimensions; ++d) {
+      if (grid_.extent(d) < 2) continue;
+      const std::int8_t letter = c[static_cast<std::size_t>(d)];
+      if (letter < 0) {
+        if (!r.replicas) return false;
+        continue;
+      }
+      pieces *= grid_.extent(d);
+      if (r.no_axes) return false;
+      auto is_named = [&](axis_info const* a) { return a->id == x.info->dims[letter].axis->id; };
+      if (!r.axes.empty() && std::none_of(r.axes.begin(), r.axes.end(), is_named)) return false;
+    }
+    if (!r.pieces.empty() && std::find(r.pieces.begin(), r.pieces.end(), pieces) == r.pieces.end()) return false;
+    return pieces >= r.least_pieces && (r.most_pieces == 0 || pieces <= r.most_pieces);
+  }
+
+  segmented_model const& m_;
+  rules_on_cuts rules_;
+  grid_costs const& grid_;
+  std::size_t micro_samples_;
+  std::vector<axis_info const*> const& axes_;
+};
+
+}  // namespace partita::spaces
+
+#include <partita/core/end_planning_code.hpp>
