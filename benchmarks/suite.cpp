@@ -1,0 +1,42 @@
+// Full-size cases of a search: for each the plan found, its bound, and what the expert's grid has, both by the simulator.
+//   benchmark_suite --benchmark_filter=GPT
+// Counters: step: of the found plan by the planner's cost, in s; gap to the bound; found, expert: simulated, in s; ratio of
+// the two; search, grid: s that they took. Prints what was found. The time of an iteration is of all of it.
+#include <benchmark/benchmark.h>
+
+#include <cstdio>
+
+#include "suite.hpp"
+
+namespace {
+using namespace benchmark_model;
+
+void run(benchmark::State& state, suite_case const& c) {
+  suite_result r;
+  for (auto _ : state) r = c.run(c.on, c.grid);
+  state.counters["step"] = r.cost;
+  state.counters["gap"] = r.gap();
+  state.counters["search"] = r.search_seconds;
+  state.counters["found"] = r.simulated;
+  state.counters["expert"] = r.expert.seconds;
+  state.counters["ratio"] = r.ratio();
+  state.counters["grid"] = r.grid_seconds;
+  std::printf("%s\n  found: %d stages x %d devices, %d micro-batches: %.4g s, %.1f GiB by cost; bound %.4g s; in %.2f s\n"
+              "  simulated: %.4g s, %.1f GiB%s; the expert's best of %ld (%.0f s): %.4g s, %.1f GiB: %s; ratio %.3f\n",
+              c.name.c_str(), r.why.stages, r.why.devices_per_stage, r.why.micro_batches, r.cost, r.memory / (1 << 30), r.bound, r.search_seconds,
+              r.simulated, r.simulated_memory / (1 << 30), r.fits ? "" : " (does not fit)", r.experts, r.grid_seconds, r.expert.seconds,
+              r.expert.memory / (1 << 30), r.expert.cuts.name().c_str(), r.ratio());
+  for (std::size_t s = 0; s < r.why.of_stages.size(); ++s)
+    if (s == 0 || s + 1 == r.why.of_stages.size() || s == r.why.of_stages.size() / 2) {
+      pt::found_stage const& f = r.why.of_stages[s];
+      std::printf("  stage %zu: segments %d to %d, %d again, %d x %d: %s\n", s, f.first_block, f.first_block + f.blocks - 1, f.replayed, f.outer,
+                  f.inner, f.cuts.c_str());
+    }
+  std::fflush(stdout);
+}
+const bool registered = [] {
+  for (suite_case const& c : suite())
+    benchmark::RegisterBenchmark(c.name.c_str(), [c](benchmark::State& state) { run(state, c); })->Unit(benchmark::kSecond)->Iterations(1);
+  return true;
+}();
+}  // namespace

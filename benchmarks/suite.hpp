@@ -1,0 +1,46 @@
+// The full-size cases of a search.
+#pragma once
+#include "models/encoder_decoder.hpp"
+#include "models/evoformer.hpp"
+#include "models/gpt.hpp"
+#include "models/llama.hpp"
+#include "models/swin.hpp"
+#include "suite_case.hpp"
+
+namespace benchmark_model {
+
+inline suite_case gpt_case(std::string name, int devices, int layers, std::size_t hidden, std::size_t heads, std::size_t samples,
+                           pt::expert_options grid = {}) {
+  return a_case(std::move(name), a100(devices), gpt<pt::bf16>{layers}, gpt_sizes{layers, 51200, hidden, heads, samples, 2048}, std::move(grid));
+}
+inline suite_case swin_case(std::string name, int devices) {
+  const swin_sizes s{{2, 2, 42, 4}, 512, 16, 64, 576, 128, 22000};
+  swin m;
+  for (int l = 0; l < 4; ++l) m.layers[l] = s.layers[l];
+  return a_case(std::move(name), a100(devices), m, s);
+}
+
+// Sizes: GPT-3 of Brown et al. 2020, table 2.1; 1T of Narayanan et al. 2021, table 1; Llama 3 of Dubey et al. 2024, table 3;
+// Swin V2-G of Liu et al. 2022 (3B), on images of 768 x 768; mBART of Liu et al. 2020, made deeper and wider, with a
+// vocabulary of half a million; AlphaFold2 of Jumper et al. 2021 at its first training's sizes; Mixtral of Jiang et al. 2024.
+inline std::vector<suite_case> suite() {
+  pt::expert_options many;  // a plan of 1,024 devices takes about a second to simulate
+  many.micro_batches = {48, 64, 96, 128, 192};
+  return {
+      gpt_case("GPT-3 1.3B on 4 A100", 4, 24, 2048, 16, 64),
+      gpt_case("GPT-3 1.3B on 8 A100", 8, 24, 2048, 16, 64),
+      gpt_case("GPT-3 6.7B on 16 A100", 16, 32, 4096, 32, 256),
+      gpt_case("GPT-3 175B on 1,024 A100", 1024, 96, 12288, 96, 1536, many),
+      gpt_case("GPT 1T on 1,024 A100", 1024, 128, 25600, 160, 3072, many),
+      a_case("Llama 8B on 16 H100", pt::preset::dgx_h100(2), llama{32}, llama_sizes{}),
+      a_case("Llama 70B on 64 H100", pt::preset::dgx_h100(8), llama{80}, llama_sizes{80, 128256, 8192, 8, 8, 28672, 128, 8192}),
+      swin_case("Swin V2-G on 8 A100", 8),
+      swin_case("Swin V2-G on 32 A100", 32),
+      a_case("mBART, vocabulary 500,000, on 16 A100", a100(16), encoder_decoder{24}, encoder_decoder_sizes{24, 500000, 2048, 32, 256, 1024}),
+      a_case("Evoformer, 48 blocks, on 4 A100", a100(4), evoformer{48}, evoformer_sizes{}),
+      a_case("Evoformer, 48 blocks, on 64 A100", a100(64), evoformer{48}, evoformer_sizes{}),
+      a_case("Mixtral 8x7B on 32 H100", pt::preset::dgx_h100(4), mixture{32}, llama_sizes{32, 32000, 4096, 8, 4, 14336, 128, 4096, 8, 1280}),
+  };
+}
+
+}  // namespace benchmark_model

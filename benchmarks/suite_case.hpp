@@ -1,0 +1,70 @@
+// One full-size case of a search against the expert's grid (search/expert_grid.hpp), by the simulator.
+#pragma once
+#include <chrono>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <partita/cost/presets.hpp>
+#include <partita/search/expert_grid.hpp>
+
+namespace benchmark_model {
+
+namespace pt = partita;
+
+struct suite_result {
+  pt::search_report why;
+  double search_seconds = 0, cost = 0, bound = 0;    // by the planner's cost
+  double memory = 0;                                 // bytes, by the planner's cost
+  double simulated = 0, simulated_memory = 0;        // the found plan, as simulated
+  bool fits = false;
+  pt::expert_plan expert{};                          // the grid's best
+  long experts = 0;                                  // plans of the grid
+  double grid_seconds = 0;                           // to simulate them
+  double best = 0;                                   // what rescoring takes, as simulated
+  double gap() const { return cost / bound - 1; }
+  double ratio() const { return simulated / expert.seconds; }
+};
+struct suite_case {
+  std::string name;
+  pt::cluster on;
+  std::function<suite_result(pt::cluster const&, pt::expert_options const&)> run;
+  pt::expert_options grid{};
+};
+
+template <class Model, class Sizes>
+suite_case a_case(std::string name, pt::cluster on, Model const& model, Sizes const& sizes, pt::expert_options grid = {}) {
+  using training = pt::training<Model, pt::adamw, pt::clip_norm>;
+  auto run = [=](pt::cluster const& c, pt::expert_options const& how) {
+    auto now = [] { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); };
+    const training trained{model, {}, {}, {}};
+    suite_result r;
+    double begin = now();
+    const auto found = pt::search<training>(c, {}, trained, sizes.bindings());
+    r.search_seconds = now() - begin;
+    r.why = found.why;
+    r.cost = found.seconds;
+    r.bound = found.lower_bound;
+    r.memory = found.memory;
+    const pt::simulation s = pt::simulate<training>(found.plan, c);
+    r.simulated = s.seconds;
+    r.simulated_memory = static_cast<double>(s.peak_bytes());
+    r.fits = s.fits();
+    begin = now();
+    const std::vector<pt::expert_plan> experts = pt::expert_grid<training>(c, trained, sizes.bindings(), how);
+    r.grid_seconds = now() - begin;
+    r.experts = static_cast<long>(experts.size());
+    if (!experts.empty() && experts.front().fits) r.expert = experts.front();
+    r.best = pt::rescore<training>(found, experts, c).seconds;
+    return r;
+  };
+  return {std::move(name), std::move(on), run, std::move(grid)};
+}
+
+inline pt::cluster a100(int devices) {
+  pt::cluster c = pt::preset::dgx_a100((devices + 7) / 8);
+  c.devices.front().count = devices;
+  return c;
+}
+}  // namespace benchmark_model
