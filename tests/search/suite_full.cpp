@@ -1,0 +1,24 @@
+// A quick case of the suite (benchmarks/suite.hpp): what is found, rescored with the expert's grid, is no slower than the
+// grid's best.
+#include <doctest/doctest.h>
+
+#include "../../benchmarks/models/gpt.hpp"
+#include "../../benchmarks/suite_case.hpp"
+
+using namespace benchmark_model;
+
+TEST_CASE("GPT-3 1.3B on 4 and 8 A100 against the expert's grid, by the simulator") {
+  for (int devices : {4, 8}) {
+    partita::expert_options grid;
+    grid.micro_batches = {1, 4, 8};
+    const suite_case c = a_case("", a100(devices), gpt<partita::bf16>{24}, gpt_sizes{24, 51200, 2048, 16, 64, 2048}, grid);
+    const suite_result r = c.run(c.on, c.grid);
+    CAPTURE(devices);
+    REQUIRE(r.experts > 20);
+    REQUIRE(r.fits);
+    CHECK(r.cost <= r.bound * 1.001);
+    CHECK(r.simulated_memory <= r.memory);
+    CHECK(r.best <= r.expert.seconds);
+    CHECK(r.ratio() < 1.005);  // before rescoring
+  }
+}
