@@ -8,7 +8,7 @@ struct outcome {
   choice best;
   double time = infinite, memory = infinite;
   double lower_bound = 0;        // no choice takes less
-  double least_memory = infinite;  // of the leanest choice, whatever time it takes (brute force alone finds it always)
+  double least_memory = infinite;  // of the leanest choice, whatever time it takes (brute force alone finds it)
   long evaluations = 0;          // choices whose time and memory were computed
 };
 

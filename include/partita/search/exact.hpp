@@ -19,6 +19,7 @@ inline exact_outcome exact(problem const& p, exact_options const& how = {}, choi
   exact_outcome r;
   r.configurations = static_cast<long>(p.configurations.size());
   r.lower_bound = infinite;
+  sequences stretches(p.chain);
   // Some shapes are kept: those of the last bounds, and those that configurations are being solved in.
   struct kept_shape {
     std::unique_ptr<shape_solver> of;
@@ -83,7 +84,7 @@ inline exact_outcome exact(problem const& p, exact_options const& how = {}, choi
           if (const double bound = p.configurations[static_cast<std::size_t>(other)].bound;
               close[static_cast<std::size_t>(other)] < 0 && bound <= next.bound * soon && bound < r.time) {
             ++r.bounded;
-            close[static_cast<std::size_t>(other)] = std::max(bound, configuration_solver(p, shape_of(id), other, how).first_bound());
+            close[static_cast<std::size_t>(other)] = std::max(bound, configuration_solver(p, stretches, shape_of(id), other, how).first_bound());
           }
       queue.push({std::max(next.bound, close[static_cast<std::size_t>(next.id)]), next.id, 1});
       continue;
@@ -91,12 +92,11 @@ inline exact_outcome exact(problem const& p, exact_options const& how = {}, choi
     shape_solver& s = shape_of(id);
     auto& solver = solvers[next.id];
     if (!solver) {
-      solver = std::make_unique<configuration_solver>(p, s, next.id, how);
+      solver = std::make_unique<configuration_solver>(p, stretches, s, next.id, how);
       ++shapes[id].solvers;
       ++r.solved;
     } else ++r.listed;
     configuration_solver::answer a = solver->solve(r.time, next.steps == 2);
-    r.least_memory = std::min(r.least_memory, a.least_memory);
     if (a.best.found()) {
       r.best = std::move(a.best);
       r.time = a.time;

@@ -13,7 +13,7 @@ struct frontier_options {
   exact_options exactly{};
 };
 
-// Fastest first; `least_memory` of the last point is a bound for what was not found below it.
+// Fastest first.
 inline std::vector<outcome> frontier(problem p, frontier_options const& how = {}) {
   std::vector<outcome> all;
   while (all.size() < how.points) {

@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include <partita/search/eliminate.hpp>
+#include <partita/search/sequences.hpp>
 
 namespace partita::spaces {
 
@@ -44,6 +45,7 @@ class grid_solver {
       }
     }
   }
+  std::vector<std::vector<piece>> const& kinds() const { return kinds_; }
   std::vector<piece>& kind(int k) { return kinds_[static_cast<std::size_t>(k)]; }
   static weights weigh(aim a, double mu, int in_flight, bool replays) {
     return {replays ? 2 * a.time : a.time, a.time, a.step, mu, mu * in_flight, replays ? 0 : mu * in_flight};
@@ -61,6 +63,29 @@ class grid_solver {
       for (std::size_t i = 0; i < r.at.size(); ++i) r.at[i] = std::min(r.at[i], m.at[i]);
     }
     return blocks_.emplace(k, std::move(r)).first->second;
+  }
+  // The cheapest ways through a stretch, segments kept or run again, whatever they need while they run.
+  matrix through_all(std::vector<run_of_segments> const& runs, aim a, double mu, int in_flight) {
+    matrix all;
+    for (run_of_segments const& r : runs) {
+      int doublings = 0;
+      for (int n = r.count; n > 0; n /= 2, ++doublings)
+        if (n % 2 == 1) {
+          matrix const& some = power(r.kind, doublings, a, mu, in_flight);
+          all = all.at.empty() ? some : through(all, some);
+        }
+    }
+    return all;
+  }
+  // Bytes that some segment of a stretch needs while it runs, at the least.
+  double least_running(std::vector<run_of_segments> const& runs) {
+    double most = 0;
+    for (run_of_segments const& r : runs) {
+      double least = infinite;
+      for (piece const& x : kind(r.kind)) least = std::min(least, x.least_running);
+      most = std::max(most, least);
+    }
+    return most;
   }
   // The least of all ways through a segment, without a limit.
   double least(int kind_id, aim a) {
@@ -99,12 +124,32 @@ class grid_solver {
   // What was found under multipliers is of use to one configuration alone.
   void forget() {
     std::erase_if(blocks_, [](auto const& b) { return std::get<5>(b.first) > 0; });
+    std::erase_if(powers_, [](auto const& b) { return std::get<5>(b.first) > 0; });
   }
 
  private:
+  // 2 to the power of `doublings` equal segments.
+  matrix const& power(int kind_id, int doublings, aim a, double mu, int in_flight) {
+    if (mu == 0) in_flight = 1;
+    const key k{kind_id, false, doublings, a.time, a.step, mu, in_flight};
+    if (const auto known = powers_.find(k); known != powers_.end()) return known->second;
+    matrix r;
+    if (doublings > 0) {
+      matrix const& half = power(kind_id, doublings - 1, a, mu, in_flight);
+      r = through(half, half);
+    } else {
+      r = block(kind_id, false, infinite, a, mu, in_flight);
+      if (std::any_of(kind(kind_id).begin(), kind(kind_id).end(), [&](piece const& x) { return x.replays && (mu > 0 || !x.has_kept_twin); })) {
+        matrix const& again = block(kind_id, true, infinite, a, mu, in_flight);
+        for (std::size_t i = 0; i < r.at.size(); ++i) r.at[i] = std::min(r.at[i], again.at[i]);
+      }
+    }
+    return powers_.emplace(k, std::move(r)).first->second;
+  }
+
   using key = std::tuple<int, bool, double, double, double, double, int>;
   std::vector<std::vector<piece>> kinds_;
-  std::map<key, matrix> blocks_;
+  std::map<key, matrix> blocks_, powers_;
 };
 
 }  // namespace partita::spaces

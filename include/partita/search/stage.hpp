@@ -6,13 +6,9 @@
 // the sum. In a case a multiplier per byte gives a lower bound (Lagrange), the better for the count being a whole number.
 #pragma once
 #include <partita/search/grid_solver.hpp>
+#include <partita/search/sequences.hpp>
 
 namespace partita::spaces {
-
-struct run_of_segments {
-  int kind = 0, count = 0;
-  bool operator<(run_of_segments const& o) const { return std::tie(kind, count) < std::tie(o.kind, o.count); }
-};
 
 // A way through a stage.
 struct stage_point {
@@ -57,6 +53,16 @@ class stage_problem {
   double most_worth() const { return most_worth_; }
   grid_solver& grid() { return *g_; }
   std::vector<stage_case> const& cases() const { return cases_; }
+  // That of the case which is worth least.
+  double multiplier() const {
+    double least = infinite, mu = 0;
+    for (stage_case const& c : cases_)
+      if (const double worth = c.worth.least(); worth < least) {
+        least = worth;
+        mu = c.mu;
+      }
+    return mu;
+  }
   std::vector<int> const& kinds() const { return kinds_; }
   int in_flight() const { return in_flight_; }
   int counted() const { return counted_; }

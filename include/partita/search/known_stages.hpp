@@ -1,0 +1,118 @@
+// What is known about the stages of a configuration: bounds that are soon found, and stages that were solved.
+#pragma once
+#include <memory>
+#include <utility>
+
+#include <partita/search/stage.hpp>
+
+namespace partita::spaces {
+
+// The grids of a shape with what was found out about them; configurations of one shape share it.
+class shape_solver {
+ public:
+  explicit shape_solver(spaces::shape s) : shape_(std::move(s)) {
+    grids_.reserve(shape_.grids.size());
+    for (grid_choice const& g : shape_.grids) grids_.emplace_back(g);
+  }
+  spaces::shape const& of() const { return shape_; }
+  grid_solver& grid(int g) { return grids_[static_cast<std::size_t>(g)]; }
+  int grids() const { return static_cast<int>(grids_.size()); }
+  long eliminations() const {
+    long n = 0;
+    for (auto const& g : grids_) n += g.eliminations();
+    return n;
+  }
+  void forget() {
+    for (auto& g : grids_) g.forget();
+  }
+
+ private:
+  spaces::shape shape_;
+  std::vector<grid_solver> grids_;
+};
+
+// A stretch of segments as a stage on a grid. Bounds by entry and exit: no way takes less time per micro-batch, is worth
+// less, is worth less with a quarter of the step.
+struct known_stage {
+  int in_flight = 0, grid = 0;
+  std::vector<run_of_segments> runs;
+  matrix time, worth, mixed;
+  bool fits = false;                      // as far as is known
+  std::size_t multipliers = 0;            // that the bounds were made with
+  std::unique_ptr<stage_problem> solved;
+
+  // May there be ways that are not listed?
+  bool open(int i, int j) const { return least_open(i, j) < infinite; }
+  double least_time(int i, int j) const { return solved ? solved->at(i, j).least_time : time(i, j); }
+  double least_worth(int i, int j) const { return solved ? solved->at(i, j).least_worth : worth(i, j); }
+  // Of ways that are not listed.
+  double least_open(int i, int j) const { return solved ? std::max(solved->at(i, j).least_worth, solved->at(i, j).solved) : worth(i, j); }
+  double least_mixed(int i, int j) const { return solved ? solved->at(i, j).least_mixed : mixed(i, j); }
+};
+
+class known_stages {
+ public:
+  known_stages(shape_solver& s, double limit) : s_(s), limit_(limit), worth_{static_cast<double>(s.of().micro_batches), 1} {}
+
+  // With bounds as close as multipliers make them that were of use to others on this grid and at this place.
+  known_stage& of(int in_flight, int grid, int sequence, sequences const& q) {
+    auto [place, fresh] = all_.try_emplace({in_flight, grid, sequence});
+    known_stage& x = place->second;
+    if (fresh) {
+      x.in_flight = in_flight;
+      x.grid = grid;
+      x.runs = q.runs(sequence);
+      bound_without_limit(x);
+    }
+    if (x.solved || !x.fits) return x;
+    auto const& found = multipliers_[{in_flight, grid}];
+    for (; x.multipliers < found.size(); ++x.multipliers) raise(x, found[x.multipliers]);
+    return x;
+  }
+  // `most`: ways worth more are of no interest.
+  stage_problem& solve(known_stage& x, double most) {
+    if (x.solved) return *x.solved;
+    x.solved = std::make_unique<stage_problem>(s_.grid(x.grid), x.runs, x.in_flight, worth_, limit_, most);
+    auto& found = multipliers_[{x.in_flight, x.grid}];
+    if (const double mu = x.solved->multiplier(); mu > 0 && found.size() < most_multipliers && std::find(found.begin(), found.end(), mu) == found.end())
+      found.push_back(mu);
+    return *x.solved;
+  }
+  void clear() { all_.clear(); }
+
+ private:
+  static constexpr std::size_t most_multipliers = 6;
+
+  void bound_without_limit(known_stage& x) {
+    grid_solver& g = s_.grid(x.grid);
+    x.time = g.through_all(x.runs, {1, 0}, 0, 1);
+    x.worth = g.through_all(x.runs, worth_, 0, 1);
+    x.mixed = g.through_all(x.runs, {worth_.time, worth_.step / 4}, 0, 1);
+    if (limit_ < infinite) {
+      const matrix lean = g.through_all(x.runs, {0, 0}, 1, x.in_flight);
+      const double room = (limit_ - g.least_running(x.runs)) * (1 + 1e-12);
+      for (std::size_t e = 0; e < lean.at.size(); ++e)
+        if (lean.at[e] > room) x.time.at[e] = x.worth.at[e] = x.mixed.at[e] = infinite;
+    }
+    x.fits = x.worth.least() < infinite;
+  }
+  void raise(known_stage& x, double mu) {
+    grid_solver& g = s_.grid(x.grid);
+    const double room = limit_ - g.least_running(x.runs);
+    auto raise_to = [&](matrix& bounds, aim a, double by) {
+      const matrix m = g.through_all(x.runs, a, by, x.in_flight);
+      for (std::size_t e = 0; e < m.at.size(); ++e) bounds.at[e] = std::max(bounds.at[e], m.at[e] - by * room);
+    };
+    raise_to(x.worth, worth_, mu);
+    raise_to(x.mixed, {worth_.time, worth_.step / 4}, mu);
+    raise_to(x.time, {1, 0}, mu / worth_.time);
+  }
+
+  shape_solver& s_;
+  double limit_;
+  aim worth_;
+  std::map<std::tuple<int, int, int>, known_stage> all_;               // by micro-batches in flight, grid, sequence
+  std::map<std::pair<int, int>, std::vector<double>> multipliers_;     // by micro-batches in flight and grid
+};
+
+}  // namespace partita::spaces

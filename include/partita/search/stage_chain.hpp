@@ -1,0 +1,272 @@
+// The best chain of stages of a configuration, made of ways that are listed and of bounds of those that are not.
+//
+// Labels go from stage to stage, per grid and layout at the boundary. One is dropped when another is no worse in all that
+// counts, or when what must come after it at the least takes it past a cut-off. Cut-offs rise from the least that any chain
+// may take, so that few labels are made that are not near the best chain.
+#pragma once
+#include <cmath>
+#include <optional>
+
+#include <partita/search/known_stages.hpp>
+#include <partita/search/stage_window.hpp>
+
+namespace partita::spaces {
+
+// A stage of a chain. `point`: of its listed ways; -1: a bound.
+struct chained_stage {
+  int begin = 0, end = 0, grid = 0, entry = 0, exit = 0, point = -1;
+  known_stage* of = nullptr;
+  double rest = 0;  // the stages beside it take this time per micro-batch at least
+};
+struct stage_chain {
+  double time = infinite;
+  std::vector<chained_stage> stages;
+};
+
+class chain_finder {
+ public:
+  chain_finder(problem const& p, shape_solver& s, configuration const& c, stage_window& window, sequences& q, known_stages& known)
+      : p_(p), s_(s), stages_(c.stages), m_(s.of().micro_batches), fill_(c.schedule.fill), q_(q), known_(known) {
+    for (int k = 0; k < stages_; ++k) in_flight_.push_back(c.schedule.in_flight(k, stages_, s.of().micro_batches));
+    spans_ = window.spans();
+    places_.assign(static_cast<std::size_t>(stages_) + 1, {});
+    for (int k = 0; k < stages_; ++k)
+      for (auto const& x : spans_[static_cast<std::size_t>(k)])
+        if (auto& places = places_[static_cast<std::size_t>(k)]; places.empty() || places.back() != x.begin) places.push_back(x.begin);
+    places_.back().push_back(p.segments());
+    for (int g = 0; g < s.grids(); ++g)
+      for (auto const& pieces : s.grid(g).kinds())
+        if (!pieces.empty()) widest_ = std::max({widest_, pieces.front().by->of().entries(), pieces.front().by->of().exits()});
+  }
+
+  // The chain that takes the least time; none that takes `most` or more.
+  std::optional<stage_chain> best(double most) {
+    collect();
+    look_ahead();
+    const double least = least_of_all();
+    for (double share = 1e-4;; share *= 4) {
+      const double cut = std::min(most, least + std::abs(least) * share + 1e-300);
+      if (!(least < most)) return std::nullopt;
+      if (const int found = extend(cut); found >= 0) return way_to(found);
+      if (cut >= most) return std::nullopt;
+    }
+  }
+
+ private:
+  struct label {
+    double sum = 0, largest = -infinite;  // of time over stages; of what the slowest stage adds
+    double crossing = 0;                  // into the stage that follows
+    int before = -1;                      // label
+    int stage = -1, entry = 0, exit = 0;  // into refs_; -1: a crossing, or the start
+    int point = -1;
+  };
+  struct stage_ref {
+    int begin, end, grid;  // places by number
+    known_stage* of;
+  };
+  // Of what follows a state at the least: the sum of times, and what the slowest stage adds.
+  struct ahead {
+    double sum = infinite, largest = infinite;
+  };
+
+  int grids() const { return s_.grids(); }
+  std::size_t state(int place, int grid, int boundary) const { return static_cast<std::size_t>((place * grids() + grid) * widest_ + boundary); }
+  std::size_t states(int s) const { return state(static_cast<int>(places_[static_cast<std::size_t>(s)].size()), 0, 0); }
+  int number(int s, int place) const {
+    auto const& all = places_[static_cast<std::size_t>(s)];
+    return static_cast<int>(std::lower_bound(all.begin(), all.end(), place) - all.begin());
+  }
+  table const& entered(int s, int place, int grid) const {
+    const int segment = places_[static_cast<std::size_t>(s)][static_cast<std::size_t>(place)];
+    return s_.grid(grid).kind(p_.chain[static_cast<std::size_t>(segment)]).front().by->of();
+  }
+  table const& left(int s, int place, int grid) const {
+    const int segment = places_[static_cast<std::size_t>(s)][static_cast<std::size_t>(place)] - 1;
+    return s_.grid(grid).kind(p_.chain[static_cast<std::size_t>(segment)]).front().by->of();
+  }
+  int kind_at(int s, int place) const {
+    return p_.chain[static_cast<std::size_t>(places_[static_cast<std::size_t>(s)][static_cast<std::size_t>(place)])];
+  }
+
+  void collect() {
+    refs_.assign(static_cast<std::size_t>(stages_), {});
+    for (int s = 0; s < stages_; ++s)
+      for (auto const& x : spans_[static_cast<std::size_t>(s)])
+        for (int g = 0; g < grids(); ++g) {
+          known_stage& k = known_.of(in_flight_[static_cast<std::size_t>(s)], g, x.sequence, q_);
+          if (k.fits) refs_[static_cast<std::size_t>(s)].push_back({number(s, x.begin), number(s + 1, x.end), g, &k});
+        }
+  }
+  // What a stage adds to the time of all but its filling, at the least.
+  double adds(double worth) const { return worth * (m_ - fill_) / m_; }
+  void look_ahead() {
+    in_.assign(static_cast<std::size_t>(stages_) + 1, {});
+    out_ = in_;
+    out_.back().assign(states(stages_), {});
+    for (int g = 0; g < grids(); ++g)
+      for (int j = 0; j < left(stages_, 0, g).exits(); ++j) out_.back()[state(0, g, j)] = {0, 0};
+    for (int s = stages_; s-- > 0;) {
+      auto& in = in_[static_cast<std::size_t>(s)];
+      in.assign(states(s), {});
+      auto const& out = out_[static_cast<std::size_t>(s) + 1];
+      for (stage_ref const& r : refs_[static_cast<std::size_t>(s)])
+        for (int i = 0; i < r.of->worth.rows; ++i) {
+          ahead& to = in[state(r.begin, r.grid, i)];
+          for (int j = 0; j < r.of->worth.columns; ++j) {
+            ahead const& after = out[state(r.end, r.grid, j)];
+            if (after.sum == infinite) continue;
+            to.sum = std::min(to.sum, r.of->least_time(i, j) + after.sum);
+            to.largest = std::min(to.largest, std::max(adds(r.of->least_worth(i, j)), after.largest));
+          }
+        }
+      if (s == 0) return;
+      auto& before = out_[static_cast<std::size_t>(s)];
+      before.assign(states(s), {});
+      each_crossing(s, [&](std::size_t from, std::size_t to, double crossing) {
+        if (in[to].sum == infinite) return;
+        before[from].sum = std::min(before[from].sum, crossing + in[to].sum);
+        before[from].largest = std::min(before[from].largest, in[to].largest);
+      });
+    }
+  }
+  // Into stage s: from a state in which the stage before is left to one in which it is entered.
+  template <class Visit> void each_crossing(int s, Visit&& visit) const {
+    for (int b = 0; b < static_cast<int>(places_[static_cast<std::size_t>(s)].size()); ++b)
+      for (int g = 0; g < grids(); ++g)
+        for (int j = 0, exits = left(s, b, g).exits(); j < exits; ++j)
+          for (int h = 0; h < grids(); ++h)
+            for (int i = 0, entries = entered(s, b, h).entries(); i < entries; ++i)
+              visit(state(b, g, j), state(b, h, i), s_.of().crossing(g, h, kind_at(s, b), j, i));
+  }
+  double least_of_all() const {
+    double least = infinite;
+    for (ahead const& a : in_.front()) least = std::min(least, fill_ * a.sum + a.largest);
+    return least;
+  }
+
+  void add(std::vector<int>& of_state, label const& l, ahead const& after, double cut) {
+    if (after.sum == infinite || l.largest == infinite || fill_ * (l.sum + after.sum) + std::max(l.largest, after.largest) >= cut) return;
+    for (int k : of_state) {
+      label const& o = labels_[static_cast<std::size_t>(k)];
+      if (o.sum <= l.sum && o.largest <= l.largest && o.crossing <= l.crossing) return;
+    }
+    std::erase_if(of_state, [&](int k) {
+      label const& o = labels_[static_cast<std::size_t>(k)];
+      return l.sum <= o.sum && l.largest <= o.largest && l.crossing <= o.crossing;
+    });
+    of_state.push_back(static_cast<int>(labels_.size()));
+    labels_.push_back(l);
+  }
+  // What ways that are not listed may be at best, in steps along the line that time and worth trade on: the less time per
+  // micro-batch, the more per step.
+  template <class Visit> void bounds_of(known_stage const& k, int i, int j, Visit&& visit) const {
+    constexpr int steps = 4;
+    const double time = k.least_time(i, j), worth = k.least_open(i, j), mixed = k.least_mixed(i, j), meets = (4 * mixed - worth) / (3 * m_);
+    if (stages_ == 1 || !(meets > time)) return visit(time, worth);
+    for (int n = 0; n < steps; ++n) {
+      const double from = time + n * (meets - time) / steps, to = time + (n + 1) * (meets - time) / steps;
+      visit(from, std::max(worth, 4 * mixed - 3 * m_ * to));
+    }
+    visit(meets, worth);
+  }
+  // The last label of the best chain below the cut; -1: there is none.
+  int extend(double cut) {
+    labels_.clear();
+    std::vector<std::vector<int>> in(states(0)), out;
+    for (std::size_t at = 0; at < in.size(); ++at) add(in[at], label{}, in_[0][at], cut);
+    for (int s = 0; s < stages_; ++s) {
+      auto const& after = out_[static_cast<std::size_t>(s) + 1];
+      out.assign(states(s + 1), {});
+      for (std::size_t r = 0; r < refs_[static_cast<std::size_t>(s)].size(); ++r) through(s, static_cast<int>(r), in, out, after, cut);
+      if (s + 1 == stages_) break;
+      auto const& ahead_of = in_[static_cast<std::size_t>(s) + 1];
+      in.assign(states(s + 1), {});
+      each_crossing(s + 1, [&](std::size_t from, std::size_t to, double crossing) {
+        for (int before : out[from]) {
+          label l = labels_[static_cast<std::size_t>(before)];
+          l.crossing = crossing;
+          l.sum += crossing;
+          l.before = before;
+          l.stage = -1;
+          add(in[to], l, ahead_of[to], cut);
+        }
+      });
+    }
+    int best = -1;
+    for (auto const& of_state : out)
+      for (int k : of_state)
+        if (best < 0 || time_of(k) < time_of(best)) best = k;
+    return best;
+  }
+  void through(int s, int ref, std::vector<std::vector<int>> const& in, std::vector<std::vector<int>>& out, std::vector<ahead> const& after, double cut) {
+    stage_ref const& r = refs_[static_cast<std::size_t>(s)][static_cast<std::size_t>(ref)];
+    known_stage const& k = *r.of;
+    for (int i = 0; i < k.worth.rows; ++i)
+      for (int from : in[state(r.begin, r.grid, i)])
+        for (int j = 0; j < k.worth.columns; ++j) {
+          const std::size_t to = state(r.end, r.grid, j);
+          if (after[to].sum == infinite) continue;
+          const label before = labels_[static_cast<std::size_t>(from)];
+          auto extend_by = [&](double time, double more, int point) {
+            label l;
+            l.sum = before.sum + time;
+            l.largest = std::max(before.largest, more + (m_ - fill_) * before.crossing);
+            l.before = from;
+            l.stage = ref;
+            l.entry = i;
+            l.exit = j;
+            l.point = point;
+            add(out[to], l, after[to], cut);
+          };
+          if (k.solved)
+            for (std::size_t n = 0; n < k.solved->at(i, j).points.size(); ++n) {
+              stage_point const& way = k.solved->at(i, j).points[n];
+              extend_by(way.time, (m_ - fill_) * way.time + way.step, static_cast<int>(n));
+            }
+          if (k.open(i, j)) bounds_of(k, i, j, [&](double time, double worth) { extend_by(time, worth - fill_ * time, -1); });
+        }
+  }
+  double time_of(int k) const {
+    label const& l = labels_[static_cast<std::size_t>(k)];
+    return fill_ * l.sum + l.largest;
+  }
+  stage_chain way_to(int last) const {
+    stage_chain r;
+    r.time = time_of(last);
+    std::vector<label const*> way;
+    for (int k = last; k >= 0; k = labels_[static_cast<std::size_t>(k)].before)
+      if (labels_[static_cast<std::size_t>(k)].stage >= 0) way.push_back(&labels_[static_cast<std::size_t>(k)]);
+    std::reverse(way.begin(), way.end());
+    for (std::size_t s = 0; s < way.size(); ++s) {
+      label const& l = *way[s];
+      stage_ref const& ref = refs_[s][static_cast<std::size_t>(l.stage)];
+      chained_stage x;
+      x.begin = places_[s][static_cast<std::size_t>(ref.begin)];
+      x.end = places_[s + 1][static_cast<std::size_t>(ref.end)];
+      x.grid = ref.grid;
+      x.entry = l.entry;
+      x.exit = l.exit;
+      x.point = l.point;
+      x.of = ref.of;
+      x.rest = out_[s + 1][state(ref.end, ref.grid, l.exit)].sum;
+      r.stages.push_back(x);
+    }
+    return r;
+  }
+
+  problem const& p_;
+  shape_solver& s_;
+  int stages_;
+  double m_, fill_;
+  sequences& q_;
+  known_stages& known_;
+  std::vector<int> in_flight_;
+  std::vector<std::vector<stage_window::span>> spans_;
+  std::vector<std::vector<int>> places_;  // per stage, where it may begin; then the end
+  int widest_ = 1;
+  std::vector<std::vector<stage_ref>> refs_;
+  std::vector<std::vector<ahead>> in_, out_;  // in: entering stage s in a state; out: having left the one before it
+  std::vector<label> labels_;
+};
+
+}  // namespace partita::spaces

@@ -1,0 +1,153 @@
+// Which stretches of a chain may be a stage: those that no plan of some time rules out, that fit into the memory at their
+// place in the pipeline, and beside which the rest can be placed.
+#pragma once
+#include <map>
+
+#include <partita/search/problem.hpp>
+#include <partita/search/sequences.hpp>
+
+namespace partita::spaces {
+
+// Per kind of segment, what it needs at the least on any grid.
+struct least_needs {
+  double time = infinite, worth = infinite;  // seconds per micro-batch; of all micro-batches and the step
+};
+
+class stage_window {
+ public:
+  struct span {
+    int begin, end, sequence;
+  };
+
+  stage_window(problem const& p, sequences& q, configuration const& c, int micro_batches)
+      : p_(p), q_(q), stages_(c.stages), n_(p.segments()), fill_(c.schedule.fill) {
+    for (int s = 0; s < stages_; ++s) in_flight_.push_back(c.schedule.in_flight(s, stages_, micro_batches));
+  }
+  // `memory(in_flight, kind)`: bytes of a segment, at the least. `limit`: for their sum.
+  template <class Memory> void measure(std::vector<least_needs> const& of_kind, double limit, Memory&& memory) {
+    limit_ = limit;
+    time_.assign(1, 0);
+    worth_.assign(1, 0);
+    for (int k : q_.chain()) {
+      time_.push_back(time_.back() + of_kind[static_cast<std::size_t>(k)].time);
+      worth_.push_back(worth_.back() + of_kind[static_cast<std::size_t>(k)].worth);
+    }
+    if (limit == infinite) return;
+    for (int w : in_flight_) {
+      std::vector<double>& sums = memory_[w];
+      if (!sums.empty()) continue;
+      std::vector<double> own;
+      for (std::size_t k = 0; k < of_kind.size(); ++k) own.push_back(of_kind[k].time < infinite ? memory(w, static_cast<int>(k)) : 0);
+      sums.assign(1, 0);
+      for (int k : q_.chain()) sums.push_back(sums.back() + own[static_cast<std::size_t>(k)]);
+    }
+  }
+  double time_of(int begin, int end) const { return between(time_, begin, end); }
+  double whole_time() const { return time_.back(); }
+  // With these segments on one stage no plan takes less.
+  double with_stage(int begin, int end) const {
+    return between(worth_, begin, end) + fill_ * (time_.back() - time_of(begin, end));
+  }
+
+  // Looks at stages that a plan of time `width` may have. False: there is no such plan.
+  bool set(double width) {
+    const double most = width * (1 + 1e-12);
+    in_time_ = furthest([&](int b, int e) { return with_stage(b, e) <= most; });
+    far_.assign(static_cast<std::size_t>(stages_), in_time_);
+    for (auto const& of_memory : memory_) {
+      std::vector<double> const& sums = of_memory.second;
+      const std::vector<int> fits = furthest([&](int b, int e) { return between(sums, b, e) <= limit_ * (1 + 1e-12); });
+      for (int s = 0; s < stages_; ++s)
+        if (in_flight_[static_cast<std::size_t>(s)] == of_memory.first)
+          for (std::size_t b = 0; b < fits.size(); ++b) {
+            int& far = far_[static_cast<std::size_t>(s)][b];
+            far = std::min(far, fits[b]);
+          }
+    }
+    find_ways();
+    return on_a_way(0, 0);
+  }
+  // A plan with a stage that is not looked at takes no less, or does not fit.
+  double least_beyond() const {
+    double least = infinite;
+    for (int b = 0; b < n_; ++b) {
+      int e = in_time_[static_cast<std::size_t>(b)] + 1;
+      while (e < n_ && !begins(e)) ++e;
+      if (begins(b) && e <= n_) least = std::min(least, with_stage(b, e));
+    }
+    return least;
+  }
+  bool on_a_way(int s, int b) const { return reached_[at(s, b)] && leads_[at(s, b)]; }
+  // Stage by stage.
+  std::vector<std::vector<span>> spans() {
+    std::vector<std::vector<span>> all(static_cast<std::size_t>(stages_));
+    for (int s = 0; s < stages_; ++s)
+      for (int b = 0; b < n_; ++b) {
+        if (!on_a_way(s, b)) continue;
+        const int last = far(s, b);
+        for (int e = b + 1; e <= last; ++e)
+          if (leads_[at(s + 1, e)]) all[static_cast<std::size_t>(s)].push_back({b, e, sequence(b, e)});
+      }
+    return all;
+  }
+  int sequence(int begin, int end) {
+    std::vector<int>& from = from_[begin];
+    if (from.empty()) from.push_back(sequences::empty);
+    while (begin + static_cast<int>(from.size()) <= end)
+      from.push_back(q_.extended(from.back(), q_.chain()[static_cast<std::size_t>(begin) + from.size() - 1]));
+    return from[static_cast<std::size_t>(end - begin)];
+  }
+
+ private:
+  static double between(std::vector<double> const& sums, int begin, int end) {
+    return sums[static_cast<std::size_t>(end)] - sums[static_cast<std::size_t>(begin)];
+  }
+  bool begins(int b) const { return b == 0 || p_.begins(b); }
+  int far(int s, int b) const { return far_[static_cast<std::size_t>(s)][static_cast<std::size_t>(b)]; }
+  std::size_t at(int s, int b) const { return static_cast<std::size_t>(s) * static_cast<std::size_t>(n_ + 1) + static_cast<std::size_t>(b); }
+  // Per begin the last end that fits; what fits does so without its first or last segment.
+  template <class Fits> std::vector<int> furthest(Fits&& fits) const {
+    std::vector<int> far(static_cast<std::size_t>(n_));
+    for (int b = 0, e = 0; b < n_; ++b) {
+      e = std::max(e, b);
+      while (e < n_ && fits(b, e + 1)) ++e;
+      far[static_cast<std::size_t>(b)] = e;
+    }
+    return far;
+  }
+  void find_ways() {
+    const std::size_t all = at(stages_ + 1, 0);
+    reached_.assign(all, false);
+    leads_.assign(all, false);
+    reached_[at(0, 0)] = true;
+    for (int s = 0; s < stages_; ++s)
+      for (int b = 0, done = 0; b < n_; ++b)
+        if (reached_[at(s, b)]) {
+          for (int e = std::max(done, b) + 1; e <= far(s, b); ++e)
+            if (e == n_ || begins(e)) reached_[at(s + 1, e)] = true;
+          done = std::max(done, far(s, b));
+        }
+    leads_[at(stages_, n_)] = true;
+    std::vector<int> before(static_cast<std::size_t>(n_) + 2);  // how many ends before it lead on
+    for (int s = stages_; s-- > 0;) {
+      before[0] = 0;
+      for (int e = 0; e <= n_; ++e) before[static_cast<std::size_t>(e) + 1] = before[static_cast<std::size_t>(e)] + leads_[at(s + 1, e)];
+      for (int b = 0; b < n_; ++b)
+        leads_[at(s, b)] = begins(b) && before[static_cast<std::size_t>(far(s, b)) + 1] > before[static_cast<std::size_t>(b) + 1];
+    }
+  }
+
+  problem const& p_;
+  sequences& q_;
+  int stages_, n_;
+  double fill_, limit_ = infinite;
+  std::vector<int> in_flight_;
+  std::vector<double> time_, worth_;                 // sums from the first segment on
+  std::map<int, std::vector<double>> memory_;        // by micro-batches in flight
+  std::vector<int> in_time_;                         // per begin, the last end that no plan of the width rules out
+  std::vector<std::vector<int>> far_;                // [stage][begin], within memory as well
+  std::vector<char> reached_, leads_;                // [stage][begin]
+  std::map<int, std::vector<int>> from_;             // per begin, names of what begins there, by length
+};
+
+}  // namespace partita::spaces
