@@ -242,6 +242,82 @@ TEST_CASE("gradients along a cut sequence are summed before they are scattered")
         }) == "");
 }
 
+// Partial maxima along `a`, of pieces of the batch that at one step differ along `a`.
+void skew_what_is_partial(pt::plan_base& plan) {
+  for (auto op : plan.ops())
+    if (op.kind() == "row_max" || op.kind() == "softmax_terms") {
+      plan.op_trans(op, pt::skewed(pt::split<sample>{2, "t"}, "a"));
+      plan.op_trans(op, pt::split<word>{2, "a"});
+    }
+  plan.op_assign(plan.ops(), pt::grid{{"a", 2}});
+}
+TEST_CASE("what is reduced along the dimension that skews it is put together first") {
+  CHECK(fault(skew_what_is_partial) == "");
+  CHECK(fault([](pt::plan_base& plan) {  // along another one it is reduced step by step
+          for (auto op : plan.ops()) {
+            const bool terms = op.kind() == "row_max" || op.kind() == "softmax_terms";
+            if (terms) plan.op_trans(op, pt::split<word>{2, "b"});
+            if (!terms && op.kind() != "linear") continue;
+            plan.op_trans(op, pt::split<sample>{2, "a"});
+            plan.op_trans(op, pt::skewed(pt::split<sample>{2, "t"}, "a"));
+          }
+          plan.op_assign(plan.ops(), pt::grid{{"a", 2}, {"b", 2}});
+        }) == "");
+}
+TEST_CASE("a move step by step of what turns along its own dimension is refused") {
+  pt::recorder<pt::planning_only, training> g;
+  g.bindings.push(pt::bind<sample>(5));
+  pt::trace(g, training{});
+  pt::plan_base plan(g);
+  skew_what_is_partial(plan);
+  pt::completed c;
+  REQUIRE(!pt::verify_plan(g, plan, c));
+  int injected = 0;
+  for (pt::node& n : c.nodes) {
+    if (n.kind != pt::node_kind::move) continue;
+    pt::node const& before = c.nodes[c.values[c.input(n, 0)].node];
+    if (before.kind != pt::node_kind::assemble || g.ops[n.op].info->kind != "row_max") continue;
+    const int made = c.input(before, 0);  // the move now reads what was to be put together, at the same step
+    c.inputs[n.first_input] = made;
+    pt::layout turning = c.values[made].lay;
+    turning.count = 0;
+    for (pt::part const& x : c.values[made].lay.parts)
+      if (x.pieces > 1 && !x.partial()) turning.push(x);
+    n.over = c.values[n.first_value].lay = turning;
+    n.time = pt::times_of(turning);
+    CHECK(describe(pt::detail::check_flow(g, plan, c)).find("op row_max") != std::string::npos);
+    ++injected;
+  }
+  CHECK(injected == 1);
+}
+
+TEST_CASE("a program that waits for what nobody sends is an error that names the instruction") {
+  const training t{};
+  graph_type g;
+  g.bindings.push(pt::bind<sample>(4));
+  pt::trace(g, t);
+  pt::plan_base plan(g);
+  pt::policy::data_parallel_of{2}(plan);
+  pt::completed c;
+  REQUIRE(!pt::verify_plan(g, plan, c));
+  const pt::lowering shared(g, plan, c);
+  std::vector<pt::program> programs{pt::lower(shared, 0), pt::lower(shared, 1)};
+  std::vector<pt::instruction>& all = programs[1].instructions;
+  std::size_t last = all.size() - 1;
+  while (!pt::is_communication(all[last].kind)) --last;
+  all.erase(all.begin() + static_cast<std::ptrdiff_t>(last));
+  const te::values words_of_batch(std::vector<int>{1, 2, 3, 0});
+  const te::named_values inputs{{"ids", words_of_batch}, {"targets", words_of_batch}};
+  te::program_interpreter<graph_type> both(g, programs, 1);
+  std::string words;
+  try {
+    both.run([&](std::string const& name) -> te::values const& { return inputs.find(name)->second; }, {0.01, 0, 1, true});
+  } catch (pt::error const& e) {
+    words = e.what();
+  }
+  CHECK(words.find("rank 0 is stuck at instruction") != std::string::npos);
+}
+
 TEST_CASE("more modes in time than a program counts are refused") {
   const std::string found = fault([](pt::plan_base& plan) {
     plan.op_assign(plan.ops(), pt::grid{});

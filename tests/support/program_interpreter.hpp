@@ -3,6 +3,7 @@
 #pragma once
 #include <cmath>
 #include <cstring>
+#include <deque>
 #include <map>
 #include <string>
 #include <vector>
@@ -187,7 +188,7 @@ template <class Graph> class program_interpreter {
     if (!done_[{r, position}]) {
       for (transfer const& t : x.sends) {
         auto const* data = static_cast<unsigned char const*>(at(r, t.at));
-        mail_[{r, static_cast<std::size_t>(t.peer), t.tag}].assign(data, data + t.bytes);
+        mail_[{r, static_cast<std::size_t>(t.peer), t.tag}].emplace_back(data, data + t.bytes);
       }
       done_[{r, position}] = true;
     }
@@ -195,9 +196,11 @@ template <class Graph> class program_interpreter {
       if (!mail_.count({static_cast<std::size_t>(t.peer), r, t.tag})) return false;
     for (transfer const& t : x.receives) {
       auto const mail = mail_.find({static_cast<std::size_t>(t.peer), r, t.tag});
-      if (mail->second.size() != t.bytes) throw error("a message has another size than its receiver expects");
-      std::memcpy(at(r, t.at), mail->second.data(), t.bytes);
-      mail_.erase(mail);
+      std::vector<unsigned char> const& first = mail->second.front();
+      if (first.size() != t.bytes) throw error("a message has another size than its receiver expects");
+      std::memcpy(at(r, t.at), first.data(), t.bytes);
+      mail->second.pop_front();
+      if (mail->second.empty()) mail_.erase(mail);
     }
     return true;
   }
@@ -276,7 +279,8 @@ template <class Graph> class program_interpreter {
   std::vector<std::uint64_t> keys_;
   on_cpu::workers team_;
   std::vector<std::vector<std::vector<unsigned char>>> memory_;
-  std::map<std::tuple<std::size_t, std::size_t, std::uint64_t>, std::vector<unsigned char>> mail_;
+  // By sender, receiver and tag: of several with one tag the first sent is the first received, as communicators do it.
+  std::map<std::tuple<std::size_t, std::size_t, std::uint64_t>, std::deque<std::vector<unsigned char>>> mail_;
   std::map<std::pair<std::size_t, std::size_t>, bool> done_;
 };
 

@@ -236,8 +236,10 @@ class random_plan {
       dimensions.push_back({names[d], extent});
       devices *= extent;
     }
-    const bool ragged = chance(30), stages = chance(50);
-    const int time = below(3) == 0 ? 0 : 10 + below(50), space = 30 + below(70), micro = chance(40) ? 1 + below(4) : 0;
+    if (chance(30)) draw_turning(dimensions);
+    const bool apart = turning_.axis == nullptr || chance(30), ragged = apart && chance(30), stages = apart && chance(50);
+    const int time = turning_.axis != nullptr ? 60 + below(40) : below(3) == 0 ? 0 : 10 + below(50), space = 30 + below(70),
+              micro = chance(40) ? 1 + below(4) : 0;
     say("op by op on " + std::to_string(devices) + " devices");
     if (micro > 0 && chance(50)) plan_.op_trans(plan_.ops(), cut_axis{plan_.batch_axis(), micro, mode_name("micro")});
     int coordinate = 0, region = chance(25) ? 1 : 0;  // of ops that are run again
@@ -256,6 +258,38 @@ class random_plan {
       if (region > 0 && chance(20)) region = 1 + below(3);
       if (region > 0 && chance(70)) plan_.op_trans(ref(op), replicate{2, "again." + std::to_string(region)});
     }
+  }
+  // One cut in time that many ops share, skewed by one dimension, and what lies along that: within a step of it there are
+  // then moves over the other dimensions.
+  void draw_turning(std::vector<axis_of_grid> const& dimensions) {
+    axis_info const* known[]{plan_.batch_axis(), axis("position"), axis("hidden")};
+    axis_of_grid const& over = dimensions[static_cast<std::size_t>(below(static_cast<int>(dimensions.size())))];
+    turning_ = cut_axis{known[below(2)], chance(50) ? over.extent : 2 + below(3), mode_name("t")};
+    turning_.fold = chance(30);
+    turning_.skew = mode_name(over.name);
+    along_ = cut_axis{known[below(3)], over.extent, mode_name(over.name)};
+    if (turning_.axis != nullptr) say("turning");
+  }
+  int only_letter(int op, axis_info const* of) const {
+    op_info const& f = *g_.ops[op].info;
+    int letter = -1;
+    for (int d = 0; d < f.dim_count && of != nullptr; ++d) {
+      if (f.dims[d].axis->id != of->id) continue;
+      if (letter >= 0 || f.dims[d].whole) return -1;
+      letter = d;
+    }
+    return letter;
+  }
+  // The cut that others have under the same mode, if the op can have it.
+  cut_axis const* common_cut(int op, std::string const& mode, int pieces) const {
+    if (turning_.axis == nullptr) return nullptr;
+    cut_axis const& c = mode == "t" ? turning_ : along_;
+    const int letter = only_letter(op, c.axis);
+    if (letter < 0 || mode != c.mode.view()) return nullptr;
+    if (mode != "t") return pieces == c.pieces && least(op, letter) >= c.pieces ? &c : nullptr;
+    for (int l = 0; l < plan_.of(op).level_count; ++l)
+      if (plan_.modes()[plan_.of(op).levels[l].mode].view() == c.skew.view()) return folds(op, letter) < 2 ? &c : nullptr;
+    return nullptr;
   }
   void place(int op, std::vector<axis_of_grid>& on, int percent_fixed, int coordinate) {
     std::vector<axis_of_grid> free;
@@ -282,13 +316,17 @@ class random_plan {
     }
     for (int k = 0; k < 2; ++k)
       if (chance(percent_time)) {
-        const bool shared = chance(60);
+        const bool shared = chance(turning_.axis != nullptr ? 90 : 60);
         all.push_back({shared ? std::string(k == 0 ? "t" : "u") : "t" + std::to_string(op) + "." + std::to_string(k),
                        1 + below(4), false});
       }
     std::shuffle(all.begin(), all.end(), random_);
     for (wanted const& w : all) {
       if (has_mode(op, w.mode)) continue;
+      if (cut_axis const* common = common_cut(op, w.mode, w.pieces); common != nullptr && chance(85)) {
+        plan_.op_trans(ref(op), *common);
+        continue;
+      }
       std::vector<int> letters;
       op_info const& f = *g_.ops[op].info;
       for (int d = 0; d < f.dim_count; ++d)
@@ -305,7 +343,8 @@ class random_plan {
         c.sizes = sizes.data();
         c.size_count = w.pieces;
       } else if (chance(20) && folds(op, d) < 2) c.fold = true;
-      // No skews: op by op, most of them make moves that are not rings. tests/policy/ring.cpp has plans with skewed cuts.
+      if (!w.in_space && !on.empty() && chance(25))
+        c.skew = mode_name(on[static_cast<std::size_t>(below(static_cast<int>(on.size())))].name);
       plan_.op_trans(ref(op), c);
     }
   }
@@ -448,6 +487,7 @@ class random_plan {
   std::mt19937& random_;
   int most_;
   bool runs_again_ = false;
+  cut_axis turning_{}, along_{};  // cuts that many ops share
   int wide_cut_ = 1;  // pieces of what an interlaced pipeline has spread
   std::string words_;
 };

@@ -182,6 +182,21 @@ constexpr bool encloses(layout const& held, layout const& wanted, int rank) {
   }
   return true;
 }
+// Along a dimension that skews a cut in time the devices are at different pieces in one step. Does what is held along it, at
+// every step, stay where it is?
+constexpr bool stays_along(layout const& held, layout const& wanted, int level) {
+  if (!held.where.same_shape(wanted.where)) return false;
+  for (int p = 0; p < held.count; ++p) {
+    if (held.parts[p].level != level) continue;
+    if (held.parts[p].partial()) return false;
+    for (int k = 0;; ++k) {  // the cuts of its axis up to it
+      const int mine = part_on(held, held.parts[p].axis, k), other = part_on(wanted, held.parts[p].axis, k);
+      if (other < 0 || !same_cut(held.parts[mine], wanted.parts[other])) return false;
+      if (mine == p) break;
+    }
+  }
+  return true;
+}
 // The same pieces on the same devices at the same indices, nothing partial.
 constexpr bool same_pieces(layout const& a, layout const& b, int rank) {
   if (has_partial(a) || has_partial(b) || !(a.where == b.where)) return false;

@@ -82,9 +82,15 @@ struct completion {
     return encloses(held, wanted, rank);
   }
 
+  // A cut that both have. `moves`: a move at each index in time has to find its pieces among those of the same index.
+  static constexpr bool is_shared(layout const& held, int p, layout const& wanted, int q, bool moves) {
+    if (p < 0 || q < 0 || !same_cut(held.parts[p], wanted.parts[q])) return false;
+    return !moves || held.parts[p].skew < 0 || stays_along(held, wanted, held.parts[p].skew);
+  }
   // Parts in time that the reader does not share: those to be put together first. `irregular`: one of them is cut
   // further, so that a device's pieces do not make one box.
-  constexpr layout without_unshared_time(layout const& held, layout const& wanted, int rank, bool& any, bool& irregular) const {
+  constexpr layout without_unshared_time(layout const& held, layout const& wanted, int rank, bool moves, bool& any,
+                                         bool& irregular) const {
     layout l;
     l.where = held.where;
     bool drop[max_parts]{};
@@ -97,8 +103,7 @@ struct completion {
       for (int k = 0;; ++k) {
         const int p = part_on(held, axis, k);
         if (p < 0) break;
-        const int q = part_on(wanted, axis, k);
-        shared = shared && q >= 0 && same_cut(held.parts[p], wanted.parts[q]);
+        shared = shared && is_shared(held, p, wanted, part_on(wanted, axis, k), moves);
         if (last_dropped >= 0 && !held.parts[p].in_time()) irregular = true;
         if (held.parts[p].in_time() && !shared) {
           drop[p] = any = true;
@@ -122,8 +127,7 @@ struct completion {
       for (int k = 0;; ++k) {
         const int q = part_on(wanted, axis, k);
         if (q < 0) break;
-        const int p = part_on(held, axis, k);
-        shared = shared && p >= 0 && same_cut(held.parts[p], wanted.parts[q]);
+        shared = shared && is_shared(held, part_on(held, axis, k), wanted, q, true);
         if (first_own < 0 && wanted.parts[q].in_time() && !shared) first_own = k;
         if (first_own >= 0) drop[q] = true;
         // A cut in space after one's own cut in time: the piece is taken from the enclosing one.
@@ -161,9 +165,9 @@ struct completion {
     return n.first_value;
   }
   // Pieces in time that the reader does not share, put together; the value is otherwise as it was made.
-  constexpr int assembled(int from, layout const& wanted, int rank, bool& irregular) {
+  constexpr int assembled(int from, layout const& wanted, int rank, bool moves, bool& irregular) {
     bool any = false;
-    const layout rest = without_unshared_time(out.values[from].lay, wanted, rank, any, irregular);
+    const layout rest = without_unshared_time(out.values[from].lay, wanted, rank, moves, any, irregular);
     if (!any || irregular) return from;
     const int known = find_value(slot_of(from), rest, rank);
     return known >= 0 ? known : change(node_kind::assemble, slot_of(from), from, rest);
@@ -203,7 +207,7 @@ struct completion {
     int from = out.source_value[slot];
     if (readable(out.values[from].lay, wanted, rank)) return from;
     bool any = false, irregular = false;
-    const layout rest = without_unshared_time(out.values[from].lay, wanted, rank, any, irregular),
+    const layout rest = without_unshared_time(out.values[from].lay, wanted, rank, true, any, irregular),
                  target = target_of(any && !irregular ? rest : out.values[from].lay, wanted, rank);
     if (const int turned = by_ring(slot, from, wanted, rank); turned >= 0) return turned;
     // Another reader's move serves, unless it is of later: a micro-batch does not wait for what needs all of them.
@@ -212,7 +216,7 @@ struct completion {
           readable(out.values[v].lay, wanted, rank) &&
           is_as_early(out.values[v].lay, target))
         return v;
-    from = assembled(from, wanted, rank, irregular);
+    from = assembled(from, wanted, rank, true, irregular);
     if (readable(out.values[from].lay, wanted, rank)) return from;
     const int known = find_value(slot, target, rank);
     return known >= 0 ? known : change(node_kind::move, slot, from, target);
@@ -233,7 +237,7 @@ struct completion {
       operand const& x = f.input(i);
       const layout wanted = operand_layout(g, f, x, over, false);
       bool irregular = false;
-      inputs[i] = assembled(out.source_value[slots[i]], wanted, x.rank, irregular);
+      inputs[i] = assembled(out.source_value[slots[i]], wanted, x.rank, false, irregular);
       layout have = out.values[inputs[i]].lay;
       if (irregular) return false;
       layout pieces;

@@ -11,6 +11,12 @@ constexpr bool one_ring(part const& standing, part const& turning, placement con
   return standing.level >= 0 && turning.in_time() && turning.skew == standing.level && same_division(standing, turning) &&
          standing.pieces == w.extents[standing.level];
 }
+// Does another cut in time turn along the same dimension? Then neighbours are never at one piece of it.
+constexpr bool turns_twice(layout const& l, int turning) {
+  for (int p = 0; p < l.count; ++p)
+    if (p != turning && l.parts[p].skew >= 0 && l.parts[p].skew == l.parts[turning].skew) return true;
+  return false;
+}
 struct ring {
   int part = -1;  // of the layout that is moved: the one that changes; -1: no ring
   layout made{};
@@ -29,7 +35,7 @@ constexpr ring ring_of_pieces(layout const& held, layout const& wanted, int rank
       r.part = p;
       r.made.parts[p] = wanted.parts[q];
     }
-  return r;
+  return r.part >= 0 && turns_twice(r.made, r.part) ? ring{} : r;
 }
 // From partial sums over a dimension, of pieces in time, to sums of pieces in space.
 constexpr ring ring_of_sums(layout const& held, layout const& wanted, int rank) {
@@ -53,7 +59,7 @@ constexpr ring ring_of_sums(layout const& held, layout const& wanted, int rank) 
       }
       r.made.push(now);
     }
-  return r;
+  return r.part >= 0 && turns_twice(held, r.part) ? ring{} : r;
 }
 
 }  // namespace partita::detail

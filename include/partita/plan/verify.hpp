@@ -23,7 +23,8 @@ template <class G> constexpr finding check_model(G const& g) {
 }
 
 namespace detail {
-// Putting together drops cuts in time and nothing else; a move makes no partial results that were not there.
+// Putting together drops cuts in time and nothing else; a move makes no partial results that were not there, and where it
+// keeps a skewed cut in time it moves nothing along the dimension that skews it.
 constexpr bool changes_well(node_kind kind, layout const& from, layout const& to) {
   if (kind == node_kind::assemble) {
     int q = 0;
@@ -34,7 +35,11 @@ constexpr bool changes_well(node_kind kind, layout const& from, layout const& to
   }
   for (int q = 0; q < to.count; ++q) {
     bool there = !to.parts[q].partial();
-    for (int p = 0; p < from.count; ++p) there = there || from.parts[p] == to.parts[q];
+    for (int p = 0; p < from.count; ++p) {
+      if (!(from.parts[p] == to.parts[q])) continue;
+      there = true;
+      if (to.parts[q].skew >= 0 && !stays_along(from, to, to.parts[q].skew)) return false;
+    }
     if (!there) return false;
   }
   return true;
