@@ -69,6 +69,10 @@ using sequence = policy::compose<policy::tensor_parallel<2>, policy::sequence_pa
 // [context]
 using context = policy::context_parallel<2, position, head>;
 // [/context]
+// [ring]
+using ring = policy::ring_attention<4, position>;
+using folded = policy::ring_attention<4, position, policy::ring_form::folded>;
+// [/ring]
 // [expert]
 using experts = policy::expert_parallel<2, expert>;
 // [/expert]
@@ -99,9 +103,14 @@ std::string count_collectives(pt::lowering const& s, pt::pass when) {
   std::map<std::string, int> counts;
   pt::completed const& c = s.plan_completed();
   for (int id = 0; id < c.nodes.size; ++id)
-    if (c.nodes[id].kind == pt::node_kind::move && pass_of(s, id) == when)
+    if (c.nodes[id].kind == pt::node_kind::move && pass_of(s, id) == when) {
+      if (c.nodes[id].ring != pt::ring_kind::none) {
+        ++counts[c.nodes[id].ring == pt::ring_kind::pieces ? "ring of pieces" : "ring of sums"];
+        continue;
+      }
       for (pt::transition_step const& t : s.route_of(id).steps)
         if (t.kind != pt::transition_kind::slice) ++counts[std::string(pt::name_of(t.kind))];
+    }
   std::string words;
   for (auto const& [name, n] : counts) words += (words.empty() ? "" : ", ") + std::to_string(n) + " " + name;
   return words.empty() ? "none" : words;
@@ -129,6 +138,9 @@ int main(int argc, char** argv) {
   show<transformer, tensor>("tensor", block);
   show<transformer, sequence>("sequence", block);
   show<transformer, context>("context", block);
+  const pt::plan_picture_options attention{.ops = pt::glob("block.0.q* block.0.k* block.0.v* block.0.attention* block.0.out*")};
+  show<transformer, ring>("ring", attention);
+  show<transformer, folded>("folded", attention);
   show<mixture, experts>("experts", block);
   show<transformer, zero1>("zero1", {.ops = pt::glob("block.0.q.* block.0.up.*"), .when = pt::pass::update});
   show<transformer, zero2>("zero2", {.ops = pt::glob("block.0.q* block.0.up*"), .when = pt::pass::backward});

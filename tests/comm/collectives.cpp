@@ -69,6 +69,41 @@ template <class T> struct one {
       if (!same_bits(mine[i], reduced<T>(how, op, ranks, before + i))) return false;
     return true;
   }
+  // Several calls as one, of which some are empty, against each of them alone.
+  bool joined(communication kind) {
+    const std::size_t calls = 1 + mixed(op, 11) % 5;
+    std::vector<counts_of_members> counts(calls);
+    std::vector<std::vector<T>> from(calls), to(calls), wanted(calls);
+    std::vector<partita::joined_call> all;
+    for (std::size_t k = 0; k < calls; ++k) {
+      one part = *this;
+      part.op += 7 * k;
+      counts[k] = part.pieces();
+      const std::size_t total = partita::detail::comm::sum(counts[k]);
+      if (kind == communication::all_reduce) {
+        counts[k] = {total};
+        to[k] = wanted[k] = own(total, k);
+        comm.all_reduce(group, wanted[k].data(), total, type, how);
+      } else {
+        bool const gathers = kind == communication::all_gather;
+        from[k] = own(gathers ? counts[k][me] : total, k);
+        to[k].resize(gathers ? total : counts[k][me]);
+        wanted[k] = to[k];
+        if (gathers) comm.all_gather(group, from[k].data(), wanted[k].data(), counts[k], type);
+        else comm.reduce_scatter(group, from[k].data(), wanted[k].data(), counts[k], type, how);
+      }
+      all.push_back({from[k].data(), to[k].data(), counts[k]});
+    }
+    const partita::traffic_counts before = comm.traffic();
+    if (kind == communication::all_reduce) comm.all_reduce(group, all, type, how);
+    else if (kind == communication::all_gather) comm.all_gather(group, all, type);
+    else comm.reduce_scatter(group, all, type, how);
+    if ((comm.traffic() - before).calls_of(kind) != 1) return false;
+    for (std::size_t k = 0; k < calls; ++k)
+      for (std::size_t i = 0; i < wanted[k].size(); ++i)
+        if (!same_bits(to[k][i], wanted[k][i])) return false;
+    return true;
+  }
   bool all_to_all() {
     auto between = [&](std::size_t from, std::size_t to) {
       return mixed(op, from, to) % 4 == 0 ? 0 : mixed(op, to, from) % (size + 1);
@@ -186,6 +221,37 @@ TEST_CASE("every collective does what its definition says, for 1 to 8 members an
     bool const well = all_well(endings, failure);
     CHECK_MESSAGE(well, failure);
   }
+}
+
+TEST_CASE("calls that are made as one do what each of them does") {
+  for (int members : {1, 2, 3, 5, 8}) {
+    partita::thread_world world(members, {first_ranks(members)});
+    std::string failure;
+    auto const endings = on_every_rank(world, [&](partita::thread_communicator& comm) {
+      std::uint64_t op = 500;
+      for (communication kind : {communication::all_reduce, communication::all_gather, communication::reduce_scatter})
+        for (std::size_t size : {0, 1, 7, 1000, 4099, 40001})
+          for (int repeat = 0; repeat < 6; ++repeat, ++op) {
+            bool const good = op % 2 == 0 ? one<float>{comm, 0, op, dtype::f32, size}.joined(kind)
+                                          : one<double>{comm, 0, op, dtype::f64, size}.joined(kind);
+            if (!good) throw partita::error("joined " + std::string(name_of(kind)) + " of up to " + std::to_string(size));
+          }
+    });
+    bool const well = all_well(endings, failure);
+    CHECK_MESSAGE(well, failure);
+  }
+}
+
+TEST_CASE("members that make other calls as one are told") {
+  partita::thread_world world(2, {{0, 1}});
+  std::vector<float> data(8);
+  const std::size_t four[]{4}, three[]{3};
+  auto const endings = on_every_rank(world, [&](partita::thread_communicator& comm) {
+    float* const mine = data.data() + 4 * comm.rank();
+    const partita::joined_call calls[]{{nullptr, mine, four}, {nullptr, mine, comm.rank() == 0 ? four : three}};
+    comm.all_reduce(0, calls, partita::f32, reduction::sum);
+  }, false);
+  for (ending const& e : endings) CHECK(e.what.find("2 calls as one: all_reduce of 4 f32 by sum, all_reduce of 3 f32 by sum") != std::string::npos);
 }
 
 TEST_CASE("overlapping groups run random sequences side by side") {

@@ -15,9 +15,9 @@ inline bool is_reduction(instruction const& i) {
 }
 // Those that move something.
 inline std::vector<place_of_instruction> collectives(injection const& x) {
-  return x.places([](program const& p, instruction const& i) {
+  return x.places([&](program const& p, instruction const& i) {
     if (!is_collective(i)) return false;
-    collective_call const& c = p.collectives[static_cast<std::size_t>(i.payload)];
+    collective_call const& c = x.call_of(p, i);
     std::size_t elements = 0;
     for (auto const* list : {&c.counts, &c.receive_counts})
       for (std::size_t n : *list) elements += n;
@@ -25,8 +25,8 @@ inline std::vector<place_of_instruction> collectives(injection const& x) {
   });
 }
 inline std::vector<place_of_instruction> reductions(injection const& x, reduction how) {
-  return x.places([=](program const& p, instruction const& i) {
-    return is_reduction(i) && p.collectives[static_cast<std::size_t>(i.payload)].reduce == how;
+  return x.places([&](program const& p, instruction const& i) {
+    return is_reduction(i) && x.call_of(p, i).reduce == how;
   });
 }
 // Picks a place and says so; false when there is none.
@@ -44,14 +44,16 @@ inline bool drop_call(injection& x, std::vector<place_of_instruction> const& all
 }
 inline bool double_call(injection& x) {
   place_of_instruction p;
-  if (!pick(x, x.places([](program const& q, instruction const& i) {
-        return i.kind == instruction_kind::all_reduce &&
-               q.collectives[static_cast<std::size_t>(i.payload)].reduce == reduction::sum;
+  if (!pick(x, x.places([&](program const& q, instruction const& i) {
+        return i.kind == instruction_kind::all_reduce && x.call_of(q, i).reduce == reduction::sum;
       }),
             p, "done twice"))
     return false;
   for (place_of_instruction const& m : x.members(p)) x.insert(m.rank, m.at + 1, x.at(m));
   return true;
+}
+inline void for_other_group(injection& x, place_of_instruction const& p, int group) {
+  for (int k = 0; k < x.at(p).call_count; ++k) x.of(p).collectives[static_cast<std::size_t>(x.at(p).payload + k)].group = group;
 }
 // On all ranks that make the call, with groups that part them otherwise.
 inline bool wrong_groups(injection& x) {
@@ -80,7 +82,7 @@ inline bool wrong_groups(injection& x) {
     for (int m : groups[static_cast<std::size_t>(found)]) group[static_cast<std::size_t>(m)] = found;
   }
   for (std::size_t r = 0; r < call.size(); ++r)
-    if (call[r] >= 0) x.collective_at({static_cast<int>(r), call[r]}).group = group[r];
+    if (call[r] >= 0) for_other_group(x, {static_cast<int>(r), call[r]}, group[r]);
   return true;
 }
 inline bool wrong_group_on_one_rank(injection& x) {
@@ -98,7 +100,7 @@ inline bool wrong_group_on_one_rank(injection& x) {
   std::erase_if(all, [&](place_of_instruction const& p) { return others_of(p).empty(); });
   place_of_instruction p;
   if (!pick(x, all, p, "for another group on one rank")) return false;
-  x.collective_at(p).group = x.any(others_of(p));
+  for_other_group(x, p, x.any(others_of(p)));
   return true;
 }
 // On all ranks, so that they agree.
@@ -150,8 +152,8 @@ inline bool other_type_on_all(injection& x) {
 }
 inline bool fewer_elements_on_all(injection& x) {
   place_of_instruction p;
-  if (!pick(x, x.places([](program const& q, instruction const& i) {
-        return i.kind == instruction_kind::all_reduce && q.collectives[static_cast<std::size_t>(i.payload)].counts[0] > 1;
+  if (!pick(x, x.places([&](program const& q, instruction const& i) {
+        return i.kind == instruction_kind::all_reduce && x.call_of(q, i).counts[0] > 1;
       }),
             p, "of one element less"))
     return false;
@@ -170,8 +172,9 @@ inline bool other_counts_on_one_rank(injection& x) {
 // What two members give and get is told apart by the counts alone.
 inline bool counts_in_another_order(injection& x) {
   place_of_instruction p;
-  if (!pick(x, x.places([](program const& q, instruction const& i) {
-        auto const& c = q.collectives[static_cast<std::size_t>(i.payload < 0 ? 0 : i.payload)].counts;
+  if (!pick(x, x.places([&](program const& q, instruction const& i) {
+        if (!is_collective(i)) return false;
+        auto const& c = x.call_of(q, i).counts;
         return (i.kind == instruction_kind::all_gather || i.kind == instruction_kind::reduce_scatter) && c.front() != c.back();
       }),
             p, "with counts in another order on all ranks"))
@@ -219,12 +222,46 @@ inline bool call_on_another_buffer(injection& x) {
   from.buffer = x.any(others);
   return true;
 }
+// -- calls that are made as one
+inline std::vector<place_of_instruction> buckets(injection const& x) {
+  return x.places([](program const&, instruction const& i) { return is_collective(i) && i.call_count > 1; });
+}
+inline bool fewer_calls_as_one(injection& x, bool on_all) {
+  place_of_instruction p;
+  if (!pick(x, buckets(x), p, on_all ? "without its last call on all ranks" : "without its last call on one rank")) return false;
+  for (place_of_instruction const& m : on_all ? x.members(p) : std::vector<place_of_instruction>{p}) --x.at(m).call_count;
+  return true;
+}
+inline bool one_call_is_of_another_group(injection& x) {
+  place_of_instruction p;
+  if (!pick(x, buckets(x), p, "with one of its calls for another group")) return false;
+  if (x.of(p).groups.size() < 2) return false;
+  collective_call& c = x.collective_at(p);
+  c.group = (c.group + 1) % static_cast<int>(x.of(p).groups.size());
+  return true;
+}
+inline bool calls_as_one_in_another_order(injection& x) {
+  place_of_instruction p;
+  if (!pick(x, buckets(x), p, "with its first two calls in another order on one rank")) return false;
+  std::vector<collective_call>& all = x.of(p).collectives;
+  std::swap(all[static_cast<std::size_t>(x.at(p).payload)], all[static_cast<std::size_t>(x.at(p).payload) + 1]);
+  return true;
+}
+inline bool calls_as_one_on_the_same_bytes(injection& x) {
+  place_of_instruction p;
+  if (!pick(x, buckets(x), p, "with two calls that give what they get in one place")) return false;
+  std::vector<collective_call>& all = x.of(p).collectives;
+  collective_call &first = all[static_cast<std::size_t>(x.at(p).payload)], &second = all[static_cast<std::size_t>(x.at(p).payload) + 1];
+  if (first.counts != second.counts) return false;
+  second.to = first.to;
+  return true;
+}
 // Before the last micro-batch has been added to what it reduces.
 inline bool reducer_too_early(injection& x) {
   std::vector<std::pair<place_of_instruction, int>> found;  // the call, and the last addition to its buffer
   for (place_of_instruction const& p : x.places([](program const&, instruction const& i) { return is_reduction(i); })) {
     program const& q = x.programs[static_cast<std::size_t>(p.rank)];
-    collective_call const& c = q.collectives[static_cast<std::size_t>(q.instructions[static_cast<std::size_t>(p.at)].payload)];
+    collective_call const& c = x.call_of(q, q.instructions[static_cast<std::size_t>(p.at)]);
     const int buffer =
         q.instructions[static_cast<std::size_t>(p.at)].kind == instruction_kind::all_reduce ? c.to.buffer : c.from.buffer;
     for (int i = p.at - 1; i >= 0; --i) {
@@ -395,6 +432,11 @@ inline std::vector<fault_kind> faults_of_calls() {
       {"one rank calls in another order", calls_in_another_order},
       {"one rank calls for another buffer", call_on_another_buffer},
       {"a reducer starts before the last addition", reducer_too_early},
+      {"of calls made as one all ranks leave one out", [](injection& x) { return fewer_calls_as_one(x, true); }},
+      {"of calls made as one one rank leaves one out", [](injection& x) { return fewer_calls_as_one(x, false); }},
+      {"of calls made as one one is for another group", one_call_is_of_another_group},
+      {"calls made as one are in another order on one rank", calls_as_one_in_another_order},
+      {"calls made as one use the same bytes", calls_as_one_on_the_same_bytes},
       {"two sends are swapped", [](injection& x) { return swapped(x, true); }},
       {"two receives are swapped", [](injection& x) { return swapped(x, false); }},
       {"a message goes to another rank", wrong_peer},

@@ -44,6 +44,7 @@ class damaged_plan {
     if (const finding f = verify_plan(g, plan, c)) throw error("the plan is rejected: " + describe(f));
     lowering_options how;
     how.keep_gradients = true;
+    how.bucket_bytes = random_bucket_bytes(seed);
     how.workspace = workspace();
     const lowering shared(g, plan, c, how);
     for (int rank = 0; rank < c.devices; ++rank) good.push_back(lower(shared, rank));

@@ -65,7 +65,9 @@ inline bool is_in_bounds(graph_data const& g, program const& p, program const& g
           for (transfer const& t : *list) fits = fits && inside(t.at, t.bytes);
         break;
       default: {
-        collective_call const& c = p.collectives[payload];
+        if (i.call_count < 1 || payload + static_cast<std::size_t>(i.call_count) > p.collectives.size()) return false;
+        for (int k = 0; k < i.call_count; ++k) {
+        collective_call const& c = p.collectives[payload + static_cast<std::size_t>(k)];
         std::vector<int> const& members = p.groups[static_cast<std::size_t>(c.group)];
         const auto me = std::find(members.begin(), members.end(), p.rank);
         if (me == members.end()) return false;
@@ -74,10 +76,11 @@ inline bool is_in_bounds(graph_data const& g, program const& p, program const& g
                                     ? all
                                     : c.counts[static_cast<std::size_t>(me - members.begin())] * size;
         switch (i.kind) {
-          case instruction_kind::all_reduce: fits = inside(c.to, all); break;
-          case instruction_kind::all_gather: fits = inside(c.from, own) && inside(c.to, all); break;
-          case instruction_kind::reduce_scatter: fits = inside(c.from, all) && inside(c.to, own); break;
-          default: fits = inside(c.from, all) && inside(c.to, sum(c.receive_counts) * size);
+          case instruction_kind::all_reduce: fits = fits && inside(c.to, all); break;
+          case instruction_kind::all_gather: fits = fits && inside(c.from, own) && inside(c.to, all); break;
+          case instruction_kind::reduce_scatter: fits = fits && inside(c.from, all) && inside(c.to, own); break;
+          default: fits = fits && inside(c.from, all) && inside(c.to, sum(c.receive_counts) * size);
+        }
         }
       }
     }

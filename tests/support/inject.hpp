@@ -21,7 +21,7 @@ class injection {
  public:
   using workspace_of = std::function<std::size_t(int, std::size_t const*)>;
   injection(graph_data const& graph, std::vector<program> const& good, unsigned seed, workspace_of workspace = {})
-      : g(graph), programs(good), random(seed), workspace_(std::move(workspace)) {}
+      : g(graph), programs(good), random(seed), workspace_(std::move(workspace)), part_(static_cast<int>(seed * 2654435761u >> 26)) {}
 
   graph_data const& g;
   std::vector<program> programs;
@@ -48,7 +48,12 @@ class injection {
   instruction& at(place_of_instruction const& p) { return of(p).instructions[static_cast<std::size_t>(p.at)]; }
   compute_call& compute_at(place_of_instruction const& p) { return of(p).computes[static_cast<std::size_t>(at(p).payload)]; }
   collective_call& collective_at(place_of_instruction const& p) {
-    return of(p).collectives[static_cast<std::size_t>(at(p).payload)];
+    return of(p).collectives[static_cast<std::size_t>(part_of(at(p)))];
+  }
+  // Of calls that are made as one always the same, on all ranks.
+  int part_of(instruction const& i) const { return i.payload + part_ % std::max(1, i.call_count); }
+  collective_call const& call_of(program const& p, instruction const& i) const {
+    return p.collectives[static_cast<std::size_t>(part_of(i))];
   }
   exchange_call& exchange_at(place_of_instruction const& p) { return of(p).exchanges[static_cast<std::size_t>(at(p).payload)]; }
   chain_call& chain_at(place_of_instruction const& p) { return of(p).chains[static_cast<std::size_t>(at(p).payload)]; }
@@ -123,6 +128,7 @@ class injection {
 
  private:
   workspace_of workspace_;
+  int part_;
 };
 
 struct fault_kind {

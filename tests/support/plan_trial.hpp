@@ -93,7 +93,8 @@ template <class Training> class plan_trial {
     random_ = random_of_inputs_;
     return both_.under(plan, [this] { return case_.inputs(random_); },
                        {.steps = how_.steps, .learning_rate = case_.learning_rate, .on_threads = how_.on_threads,
-                        .lanes = seed_ / 16 % 2 == 0 ? 1 : 2});
+                        .lanes = seed_ / 16 % 2 == 0 ? 1 : 2, .bucket_bytes = random_bucket_bytes(seed_),
+                        .also_without_buckets = seed_ % 4 == 3});
   }
 
   trial_options how_;

@@ -142,7 +142,7 @@ template <class Graph> class program_interpreter {
         for (int b = 0; b < i.box_count; ++b) copy(r, p.boxes[static_cast<std::size_t>(i.first_box + b)], i.type);
         return true;
       case instruction_kind::exchange: return exchange(r, next[r], p.exchanges[static_cast<std::size_t>(i.payload)]);
-      default: return collective(r, next, p.collectives[static_cast<std::size_t>(i.payload)], i);
+      default: return collective(r, next, i);
     }
   }
   void compute(std::size_t r, compute_call const& c, step_context const& step) {
@@ -205,10 +205,10 @@ template <class Graph> class program_interpreter {
     return true;
   }
   // Done by the last member that arrives, for all; the others find it done.
-  bool collective(std::size_t r, std::vector<std::size_t> const& next, collective_call const& c, instruction const& i) {
+  bool collective(std::size_t r, std::vector<std::size_t> const& next, instruction const& i) {
     if (done_[{r, next[r]}]) return true;
-    std::vector<int> const& members = programs_[r].groups[static_cast<std::size_t>(c.group)];
-    std::vector<collective_call const*> calls;
+    const int group = programs_[r].collectives[static_cast<std::size_t>(i.payload)].group;
+    std::vector<int> const& members = programs_[r].groups[static_cast<std::size_t>(group)];
     for (int m : members) {
       program const& p = programs_[static_cast<std::size_t>(m)];
       const std::size_t at = next[static_cast<std::size_t>(m)];
@@ -216,13 +216,26 @@ template <class Graph> class program_interpreter {
       instruction const& other = p.instructions[at];
       if (!is_communication(other.kind) || other.kind == instruction_kind::exchange) return false;
       if (done_[{static_cast<std::size_t>(m), at}]) return false;  // it has yet to go on to this call
-      collective_call const& call = p.collectives[static_cast<std::size_t>(other.payload)];
-      if (call.group != c.group) return false;
-      if (other.kind != i.kind) throw error("the members of a group call for different things");
-      const bool agree = i.kind == instruction_kind::all_to_all ? call.counts.size() == c.counts.size() : call.counts == c.counts;
-      if (!agree || call.reduce != c.reduce || other.type != i.type) throw error("the members of a group call for different things");
-      calls.push_back(&call);
+      if (p.collectives[static_cast<std::size_t>(other.payload)].group != group) return false;
+      if (other.kind != i.kind || other.call_count != i.call_count) throw error("the members of a group call for different things");
     }
+    for (int k = 0; k < i.call_count; ++k) carry_out(members, next, i, k);
+    for (int m : members) done_[{static_cast<std::size_t>(m), next[static_cast<std::size_t>(m)]}] = true;
+    return true;
+  }
+  // One of the calls that are made as one.
+  void carry_out(std::vector<int> const& members, std::vector<std::size_t> const& next, instruction const& i, int which) {
+    std::vector<collective_call const*> calls;
+    for (int m : members) {
+      program const& p = programs_[static_cast<std::size_t>(m)];
+      instruction const& other = p.instructions[next[static_cast<std::size_t>(m)]];
+      calls.push_back(&p.collectives.at(static_cast<std::size_t>(other.payload + which)));
+      collective_call const &call = *calls.back(), &first = *calls.front();
+      const bool agree = i.kind == instruction_kind::all_to_all ? call.counts.size() == first.counts.size() : call.counts == first.counts;
+      if (!agree || call.group != first.group || call.reduce != first.reduce || other.type != i.type)
+        throw error("the members of a group call for different things");
+    }
+    collective_call const& c = *calls.front();
     const std::size_t n = members.size();
     auto where = [&](std::size_t m, partita::reference const& x) { return at(static_cast<std::size_t>(members[m]), x); };
     if (i.kind == instruction_kind::all_reduce) {
@@ -269,8 +282,6 @@ template <class Graph> class program_interpreter {
         }
       }
     }
-    for (int m : members) done_[{static_cast<std::size_t>(m), next[static_cast<std::size_t>(m)]}] = true;
-    return true;
   }
 
   Graph const& g_;

@@ -17,9 +17,17 @@
 #include <partita/policy/tensor_parallel.hpp>
 #include <partita/policy/zero.hpp>
 
+#include <partita/program/lowering.hpp>
+
 #include "random_orders.hpp"
 
 namespace partita::testing {
+
+// Buckets of the usual size, none, small ones and tiny ones.
+inline double random_bucket_bytes(unsigned seed) {
+  const double sizes[]{lowering_options{}.bucket_bytes, 0, 4096, 300};
+  return sizes[hash(std::uint64_t{seed}, hash_seed) % 4];
+}
 
 // Every op's cuts and levels, for a failure's report.
 inline std::string describe_plan(graph_data const& g, plan_base const& plan) {

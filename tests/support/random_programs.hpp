@@ -45,6 +45,7 @@ class random_programs {
     lowering_options how;
     how.keep_gradients = seed % 3 != 0;
     how.fuse = seed % 5 != 0;
+    how.bucket_bytes = random_bucket_bytes(seed);
     shared = std::make_unique<lowering>(g, *plan, completed_plan, how);
     for (int rank = 0; rank < completed_plan.devices; ++rank) {
       step.push_back(lower(*shared, rank));

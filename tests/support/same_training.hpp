@@ -34,6 +34,8 @@ struct comparison_options {
   double learning_rate = 0.01;
   bool on_threads = false;  // by the executor too, whose bits are compared with the interpreter's
   int lanes = 2;            // of its devices
+  double bucket_bytes = lowering_options{}.bucket_bytes;
+  bool also_without_buckets = false;  // whose bits are compared
 };
 struct comparison {
   std::string fault;  // empty: agreed
@@ -65,11 +67,17 @@ template <class Training, class Exact = Training> class same_training {
       r.devices = c.devices;
       lowering_options options;
       options.keep_gradients = true;
+      options.bucket_bytes = how.bucket_bytes;
       options.workspace = [this](int op, std::size_t const* extents) {
         return g_.launchers[op].workspace(*g_.ops[op].info, extents, 1);
       };
       const lowering shared(g_, plan, c, options);
-      std::vector<program> programs, forward;
+      std::vector<program> programs, forward, apart;
+      if (how.also_without_buckets) {
+        options.bucket_bytes = 0;
+        const lowering without(g_, plan, c, options);
+        for (int rank = 0; rank < c.devices; ++rank) apart.push_back(lower(without, rank));
+      }
       for (int rank = 0; rank < c.devices; ++rank) {
         programs.push_back(lower(shared, rank));
         forward.push_back(lower(shared, rank, true));
@@ -81,7 +89,7 @@ template <class Training, class Exact = Training> class same_training {
       for (auto const* all : {&programs, &forward})
         if (const program_finding f = check_programs(g_, *all, {.forward_only = all == &forward, .workspace = options.workspace, .graphs = {}, .keys = {}}))
           throw error("the check says " + std::string(name_of(f.what)) + ": " + f.words);
-      compare(plan, programs, forward, inputs, how, r);
+      compare(plan, programs, forward, apart, inputs, how, r);
     } catch (std::exception const& e) {
       r.fault = e.what();
     }
@@ -95,16 +103,17 @@ template <class Training, class Exact = Training> class same_training {
     return values;
   }
   void compare(plan_base const& plan, std::vector<program> const& programs, std::vector<program> const& forward,
-               std::function<named_values()> const& draw, comparison_options const& how, comparison& r) const {
+               std::vector<program> const& apart, std::function<named_values()> const& draw, comparison_options const& how, comparison& r) const {
     reference<Training> one(training_, seed_, extents_);
     reference<Exact> exact(exact_, seed_, extents_);
-    program_interpreter<graph_type> all(g_, programs, seed_), outputs(g_, forward, seed_);
+    program_interpreter<graph_type> all(g_, programs, seed_), outputs(g_, forward, seed_),
+        without_buckets(g_, apart, seed_);
     std::unique_ptr<partita::detail::engine> engine;
     if (how.on_threads) {
       cpu devices{.devices = r.devices, .threads = 1, .lanes = how.lanes};
       engine = std::make_unique<partita::detail::engine>(
           g_, std::span<on_cpu::launcher const>(g_.launchers.at, static_cast<std::size_t>(g_.launchers.size)), g_.losses, plan,
-          devices, trainer_options{.seed = seed_, .learning_rate = how.learning_rate});
+          devices, trainer_options{.seed = seed_, .learning_rate = how.learning_rate, .bucket_bytes = how.bucket_bytes});
     }
     agreement rule(type);
     for (int step = 0; step < how.steps; ++step) {
@@ -127,6 +136,13 @@ template <class Training, class Exact = Training> class same_training {
       (void)exact.step(inputs, 0);
       all.run(find, {how.learning_rate, step, seed_, true});
       if (engine) compare_bits(*engine, inputs, all);
+      if (!apart.empty()) {
+        without_buckets.run(find, {how.learning_rate, step, seed_, true});
+        for (int op = 0; op < g_.ops.size; ++op)
+          if (const source_kind k = g_.ops[op].info->source; k == source_kind::parameter || k == source_kind::state)
+            if (const int t = g_.ops[op].first_output; all.gather(&program::stored, t) != without_buckets.gather(&program::stored, t))
+              throw error("without buckets " + std::string(g_.name(op).view()) + " has other bits");
+      }
       rule.loss(wanted, loss_of(all), std::abs(wanted - exact.loss()));
       auto rounding = [&](std::vector<double> const& mine, auto of) { return farthest(mine, of(exact)); };
       constexpr double smallest_of_losses = 4 * 0x1p-52;  // a small cross-entropy is a difference of numbers near one

@@ -17,6 +17,9 @@
 // - After `abort` every blocked and every later call of any rank throws `aborted`, which names who failed first. A
 //   call throws only when no other rank touches its buffers any more, so unwinding may free them.
 // - A step allocates nothing: state per group and rank is made with the communicator.
+// - Several all_reduce, all_gather or reduce_scatter of one group and type may be made as one call, given as a span of
+//   joined_call in place of the buffers: they do what they would one by one, for one latency. A model that lacks these
+//   is asked one by one.
 #pragma once
 #include <array>
 #include <concepts>
@@ -30,6 +33,7 @@
 #include <partita/core/dtype.hpp>
 #include <partita/core/error.hpp>
 #include <partita/model/op_info.hpp>  // reduction
+#include <partita/program/joined_call.hpp>
 
 namespace partita {
 

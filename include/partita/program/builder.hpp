@@ -64,7 +64,23 @@ class program_builder {
     p_.collectives.push_back(std::move(call));
     instruction i = start(kind, lane::communication, type, of);
     i.payload = static_cast<int>(p_.collectives.size()) - 1;
-    finish(i, {from >= 0 ? from : to}, {to});
+    if (!joining_) return finish(i, {from >= 0 ? from : to}, {to});
+    if (read_.empty()) call_ = i;
+    else ++call_.call_count;
+    read_.push_back(from >= 0 ? from : to);
+    written_.push_back(to);
+    called_ = true;
+  }
+  // Between these the collective of each member is kept, with what comes after it, until the last has been lowered.
+  void begin_bucket() { joining_ = true; }
+  void next_in_bucket() { called_ = false; }
+  void end_bucket() {
+    joining_ = called_ = false;
+    if (!read_.empty()) finish(call_, read_, written_);
+    for (instruction const& i : after_) p_.instructions.push_back(i);
+    read_.clear();
+    written_.clear();
+    after_.clear();
   }
   void exchange(exchange_call call, dtype type, instance const& of) {
     if (call.sends.empty() && call.receives.empty()) return;
@@ -136,9 +152,13 @@ class program_builder {
     i.write_count = static_cast<int>(writes.size());
     p_.accesses.insert(p_.accesses.end(), reads.begin(), reads.end());
     p_.accesses.insert(p_.accesses.end(), writes.begin(), writes.end());
-    p_.instructions.push_back(i);
+    (called_ ? after_ : p_.instructions).push_back(i);
   }
   program& p_;
+  bool joining_ = false, called_ = false;  // in a bucket; behind a member's collective
+  instruction call_;                       // of the bucket
+  std::vector<int> read_, written_;        // by it
+  std::vector<instruction> after_;
 };
 
 }  // namespace partita::detail

@@ -25,8 +25,17 @@ class rank_lowering {
     p_.groups = s_.groups();
     p_.digest = s_.digest();
     for (int id = 0; id < c_.nodes.size; ++id) store(id);
-    for (instance const& i : s_.order())
-      if (!forward_ || s_.in_forward(i.node)) lower(i);
+    std::vector<instance> const& order = s_.order();
+    for (std::size_t k = 0; k < order.size();) {
+      const int bucket = order[k].bucket;
+      if (bucket >= 0) build_.begin_bucket();
+      do {
+        if (!forward_ || s_.in_forward(order[k].node)) lower(order[k]);
+        build_.next_in_bucket();
+        ++k;
+      } while (bucket >= 0 && k < order.size() && order[k].bucket == bucket);
+      if (bucket >= 0) build_.end_bucket();
+    }
     publish();
     if (s_.options().fuse) fuse_chains(p_, g_, s_.options().workers);
     plan_memory(p_);

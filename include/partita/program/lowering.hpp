@@ -6,6 +6,7 @@
 
 #include <partita/core/error.hpp>
 #include <partita/layout/route.hpp>
+#include <partita/program/buckets.hpp>
 #include <partita/program/order.hpp>
 #include <partita/program/pieces.hpp>
 #include <partita/program/program.hpp>
@@ -25,6 +26,7 @@ struct lowering_options {
   bool keep_gradients = false;  // gradients of parameters may be read after the step
   bool fuse = true;             // chains of ops run tile by tile
   int workers = 1;              // of a device: each has a tile of its own
+  double bucket_bytes = 25 * 1024 * 1024.0;  // moves that wait at the same time are one collective up to so much; 0: never
   // Bytes of scratch that a kernel wants for a piece: (op, extents per letter).
   std::function<std::size_t(int, std::size_t const*)> workspace;
 };
@@ -40,12 +42,12 @@ class lowering {
   lowering(graph_data const& g, plan_base const& plan, completed const& c, lowering_options options = {})
       : graph_(&g), plan_(&plan), completed_(&c), options_(std::move(options)) {
     if (const finding f = build_instances(g, plan, c, instances_)) throw error(describe(f));
-    order_ = order_instances(g, c, instances_, [this](node const& n) { return ticks(n); });
-    if (static_cast<int>(order_.size()) != instances_.instances) throw error(describe(check_acyclic(g, c, instances_)));
     routes_.resize(static_cast<std::size_t>(c.nodes.size), -1);
     for (int id = 0; id < c.nodes.size; ++id)
       if (c.nodes[id].kind == node_kind::move && c.nodes[id].ring == ring_kind::none)
         routes_[static_cast<std::size_t>(id)] = route_of(c.nodes[id]);
+    order_ = order_instances(g, c, instances_, [this](node const& n) { return ticks(n); }, buckets());
+    if (static_cast<int>(order_.size()) != instances_.instances) throw error(describe(check_acyclic(g, c, instances_)));
     readers_.resize(static_cast<std::size_t>(c.values.size));
     for (int v : c.inputs) ++readers_[static_cast<std::size_t>(v)];
     choose_forward();
@@ -54,6 +56,7 @@ class lowering {
       node const& n = c.nodes[i.node];
       digest_ = hash(static_cast<std::uint64_t>(n.op) << 32 | static_cast<std::uint64_t>(i.index), digest_);
       digest_ = hash(g.ops[n.op].info->kind, digest_);
+      digest_ = hash(static_cast<std::uint64_t>(i.bucket + 1), digest_);
     }
   }
 
@@ -113,6 +116,36 @@ class lowering {
                                               : options_.speed.link.latency + bytes * options_.speed.link.seconds_per_byte;
     }
     return static_cast<std::int64_t>(seconds * 1e9);
+  }
+  // Which moves may be joined.
+  detail::bucketing buckets() const {
+    detail::bucketing b;
+    if (options_.bucket_bytes <= 0) return b;
+    completed const& c = *completed_;
+    const std::size_t nodes = static_cast<std::size_t>(c.nodes.size);
+    b.kind.assign(nodes, -1);
+    b.bytes.assign(nodes, 0);
+    b.patient = detail::read_by_no_other_than_updates(*graph_, c);
+    b.most = options_.bucket_bytes;
+    b.latency = static_cast<std::int64_t>(options_.speed.link.latency * 1e9);
+    detail::bucket_kinds kinds;
+    for (int id = 0; id < c.nodes.size; ++id) {
+      const std::size_t i = static_cast<std::size_t>(id);
+      if (routes_[i] < 0) continue;
+      layout const& start = route_of(id).start;
+      transition_step const* const step = detail::collective_of(route_of(id));
+      if (step == nullptr) continue;
+      operand const& x = graph_->operand_of(c.values[c.nodes[id].first_value].tensor);
+      b.kind[i] = kinds.of(start.where, *step, detail::reduction_of(start, step->levels), x.type, b.patient[i]);
+      b.bytes[i] = std::max(piece_bytes(x, start), piece_bytes(x, step->after));
+    }
+    return b;
+  }
+  double piece_bytes(operand const& x, layout const& l) const {
+    double bytes = tensor_bytes(x);
+    for (int p = 0; p < l.count; ++p)
+      if (!l.parts[p].partial()) bytes /= l.parts[p].pieces;
+    return bytes;
   }
   double tensor_bytes(operand const& x) const {
     double b = static_cast<double>(size_of(x.type));

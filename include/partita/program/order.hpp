@@ -9,6 +9,7 @@
 
 #include <partita/core/sort.hpp>
 #include <partita/plan/instances.hpp>
+#include <partita/program/buckets.hpp>
 
 #include <partita/core/begin_planning_code.hpp>
 
@@ -17,6 +18,7 @@ namespace partita {
 struct instance {
   int node = 0, index = 0;
   std::int64_t begin = 0, end = 0;  // in ticks, as the order was made
+  int bucket = -1;  // moves with one number are made as one; they follow one another
 };
 
 namespace detail {
@@ -149,35 +151,49 @@ class gradients_last {
   std::vector<int> left_;            // by class: moves that come first
   std::vector<std::pair<int, int>> held_;
 };
+
+struct candidate {
+  std::int64_t ready;
+  int priority, index, kind, vertex;
+};
+struct after {  // one type for both heaps of a queue: a heap is compiled once
+  bool by_rank;
+  bool operator()(candidate const& a, candidate const& b) const {
+    if (!by_rank && a.ready != b.ready) return a.ready > b.ready;
+    if (a.priority != b.priority) return a.priority < b.priority;
+    if (a.index != b.index) return a.index > b.index;
+    if (a.kind != b.kind) return a.kind > b.kind;
+    return a.vertex > b.vertex;
+  }
+};
+struct heap : std::priority_queue<candidate, std::vector<candidate>, after> {
+  explicit heap(bool by_rank) : std::priority_queue<candidate, std::vector<candidate>, after>(after{by_rank}) {}
+  // Those that `wanted` holds for, taken out.
+  template <class F> void take(std::vector<candidate>& to, F wanted) {
+    const std::size_t before = to.size();
+    for (candidate const& x : this->c)
+      if (wanted(x)) to.push_back(x);
+    if (to.size() == before) return;
+    std::erase_if(this->c, wanted);
+    std::make_heap(this->c.begin(), this->c.end(), this->comp);
+  }
+};
+struct queue {  // of the same device classes and lane
+  std::vector<int> classes;
+  int lane;
+  heap pending{false}, available{true};
+};
 }  // namespace detail
 
 // `duration(node)` in integer ticks of one instance. Among the instances that could start at the same time: the higher
 // priority first, where the plan gives one; then the lower index in time (a micro-batch is finished before the next begins,
 // unless wishes say otherwise), stage sends before moves of a micro-batch before others, then the order of the trace, which
-// is the same in all processes of one program.
+// is the same in all processes of one program. Moves that `together` allows are joined.
 inline std::vector<instance> order_instances(graph_data const& g, completed const& c, instance_graph const& ig,
-                                             std::function<std::int64_t(node const&)> const& duration) {
+                                             std::function<std::int64_t(node const&)> const& duration,
+                                             detail::bucketing const& together = {}) {
   const detail::device_classes classes = detail::classify(c);
-  struct candidate {
-    std::int64_t ready;
-    int priority, index, kind, vertex;
-  };
-  struct after {  // one type for both queues: a heap is compiled once
-    bool by_rank;
-    bool operator()(candidate const& a, candidate const& b) const {
-      if (!by_rank && a.ready != b.ready) return a.ready > b.ready;
-      if (a.priority != b.priority) return a.priority < b.priority;
-      if (a.index != b.index) return a.index > b.index;
-      if (a.kind != b.kind) return a.kind > b.kind;
-      return a.vertex > b.vertex;
-    }
-  };
-  // One queue per (classes, lane).
-  struct queue {
-    std::vector<int> classes;
-    int lane;
-    std::priority_queue<candidate, std::vector<candidate>, after> pending{after{false}}, available{after{true}};
-  };
+  using detail::candidate, detail::queue;
   std::vector<queue> queues;
   std::vector<int> queue_of(static_cast<std::size_t>(c.nodes.size)), node_of(static_cast<std::size_t>(ig.vertices), -1);
   std::vector<std::int64_t> ticks(static_cast<std::size_t>(c.nodes.size));
@@ -232,46 +248,99 @@ inline std::vector<instance> order_instances(graph_data const& g, completed cons
   for (int v = 0; v < ig.vertices; ++v)
     if (waits[static_cast<std::size_t>(v)] == 0) offer(v);
   drain();
+  auto free_at = [&](queue const& x) {
+    std::int64_t until = 0;
+    for (int k : x.classes) until = std::max(until, free[static_cast<std::size_t>(2 * k + x.lane)]);
+    return until;
+  };
+  auto make_available = [](queue& x, std::int64_t until) {
+    while (!x.pending.empty() && x.pending.top().ready <= until) {
+      x.available.push(x.pending.top());
+      x.pending.pop();
+    }
+  };
+  auto node_at = [&](int vertex) { return static_cast<std::size_t>(node_of[static_cast<std::size_t>(vertex)]); };
+  auto is_patient = [&](candidate const& x) {
+    return together.joins(static_cast<int>(node_at(x.vertex))) && together.patient[node_at(x.vertex)];
+  };
+  // Does a reader wait for nothing but these?
+  auto wanted_at_once = [&](std::vector<candidate> const& moves) {
+    std::vector<int> readers;
+    for (candidate const& x : moves)
+      for (int e = ig.begin[x.vertex]; e < ig.begin[x.vertex + 1]; ++e) readers.push_back(ig.to[e]);
+    for (int r : readers)
+      if (std::count(readers.begin(), readers.end(), r) >= waits[static_cast<std::size_t>(r)]) return true;
+    return false;
+  };
+  // Moves that run with the first of them, from `start` to `end`.
+  auto join_others = [&](queue& x, std::vector<candidate>& bucket, std::int64_t& start, std::int64_t& end) {
+    const candidate first = bucket[0];
+    const std::size_t id = node_at(first.vertex);
+    const bool patient = together.patient[id];
+    const std::int64_t until = start, latest = start + (patient ? together.latency : 0);
+    auto alike = [&](candidate const& y) {
+      return y.ready <= latest && y.priority == first.priority && together.kind[node_at(y.vertex)] == together.kind[id];
+    };
+    std::vector<candidate> others;
+    x.available.take(others, alike);
+    x.pending.take(others, alike);
+    std::sort(others.begin(), others.end(), [](candidate const& a, candidate const& b) { return detail::after{true}(b, a); });
+    double bytes = together.bytes[id];
+    std::int64_t beside = 0;  // what the first waits for others
+    for (candidate const& y : others) {
+      const std::size_t other = node_at(y.vertex);
+      const std::int64_t own = std::max<std::int64_t>(0, ticks[other] - together.latency);
+      const bool fits = bytes + together.bytes[other] <= together.most &&
+                        (patient || (own <= together.latency && (beside + own <= together.latency || !wanted_at_once(bucket))));
+      if (!fits) {
+        (y.ready <= until ? x.available : x.pending).push(y);
+        continue;
+      }
+      bucket.push_back(y);
+      bytes += together.bytes[other];
+      beside += own;
+      start = std::max(start, y.ready);
+    }
+    end = start + ticks[id] + beside;
+  };
+  std::vector<candidate> chosen;
+  int buckets = 0;
   while (left > 0) {
     int best = -1, best_priority = 0;
     std::int64_t best_start = 0;
     for (std::size_t q = 0; q < queues.size(); ++q) {
       queue& x = queues[q];
       if (x.pending.empty() && x.available.empty()) continue;
-      std::int64_t until = 0;
-      for (int k : x.classes) until = std::max(until, free[static_cast<std::size_t>(2 * k + x.lane)]);
-      while (!x.pending.empty() && x.pending.top().ready <= until) {
-        x.available.push(x.pending.top());
-        x.pending.pop();
-      }
-      const std::int64_t start = x.available.empty() ? x.pending.top().ready : until;
-      const int priority = (x.available.empty() ? x.pending : x.available).top().priority;
-      if (best < 0 || start < best_start || (start == best_start && priority > best_priority)) {
+      const std::int64_t until = free_at(x);
+      make_available(x, until);
+      candidate const& next = (x.available.empty() ? x.pending : x.available).top();
+      const std::int64_t start = (x.available.empty() ? next.ready : until) + (is_patient(next) ? together.latency : 0);
+      if (best < 0 || start < best_start || (start == best_start && next.priority > best_priority)) {
         best = static_cast<int>(q);
         best_start = start;
-        best_priority = priority;
+        best_priority = next.priority;
       }
     }
     if (best < 0 && gradients.release(enter)) continue;
     if (best < 0) break;  // a cycle: verification has named it
     queue& x = queues[static_cast<std::size_t>(best)];
-    if (x.available.empty()) {
-      const std::int64_t until = x.pending.top().ready;
-      while (!x.pending.empty() && x.pending.top().ready <= until) {
-        x.available.push(x.pending.top());
-        x.pending.pop();
-      }
-    }
-    const candidate chosen = x.available.top();
+    std::int64_t start = x.available.empty() ? x.pending.top().ready : free_at(x);
+    make_available(x, start);
+    chosen.assign(1, x.available.top());
     x.available.pop();
-    const int id = node_of[static_cast<std::size_t>(chosen.vertex)];
-    const std::int64_t end = best_start + ticks[static_cast<std::size_t>(id)];
-    if (ticks[static_cast<std::size_t>(id)] > 0)
+    const std::size_t first = node_at(chosen[0].vertex);
+    std::int64_t end = start + ticks[first];
+    if (together.joins(static_cast<int>(first))) join_others(x, chosen, start, end);
+    if (ticks[first] > 0)
       for (int k : x.classes) free[static_cast<std::size_t>(2 * k + x.lane)] = end;
-    order.push_back({id, chosen.vertex - ig.first[id], best_start, end});
-    --left;
-    gradients.placed(id, enter);
-    complete_vertex(chosen.vertex, end);
+    for (candidate const& one : chosen) {
+      const int id = static_cast<int>(node_at(one.vertex));
+      order.push_back({id, one.vertex - ig.first[id], start, end, chosen.size() > 1 ? buckets : -1});
+      --left;
+      gradients.placed(id, enter);
+    }
+    buckets += chosen.size() > 1;
+    for (candidate const& one : chosen) complete_vertex(one.vertex, end);
     drain();
   }
   return order;

@@ -107,6 +107,7 @@ struct instruction {
   dtype type = f32;
   int node = -1, index = 0;       // of the completed plan, for names and reports
   int payload = -1;               // into the table of its kind
+  int call_count = 1;             // collectives: so many, from the payload on, made as one; `node` is of the first
   int first_box = 0, box_count = 0;  // copy: into program::boxes
   int wait = 0;                   // starts when the other lane has completed so many instructions
   // Which buffers it touches: into program::accesses, reads first, then writes.

@@ -51,18 +51,19 @@ inline int tensor_of(program const& p, instruction const& i) {
   const std::string_view kind = name_of(i.kind);
   int op = -1;
   std::string_view of = "";
+  const std::string others = is_communication(i.kind) && i.call_count > 1 ? words({" and ", i.call_count - 1, " more"}) : "";
   if (i.kind == instruction_kind::compute) op = p.computes[static_cast<std::size_t>(i.payload)].op;
   else {
     const int tensor = tensor_of(p, i);
     if (tensor < 0) return std::string(kind);
     of = " of";
-    if (tensor >= graph.tensors.size) return words({kind, " of tensor ", tensor});
+    if (tensor >= graph.tensors.size) return words({kind, " of tensor ", tensor, others});
     op = graph.tensors[tensor].op;
   }
   if (op < 0 || op >= graph.ops.size) return words({kind, of, " ", op});
   op_entry const& e = graph.ops[op];
   const std::string_view what = e.info != nullptr ? e.info->kind : "";
-  return words({kind, of, " ", graph.name(op).view(), " (", what, what.empty() ? "" : ", ", name_of(e.when), ")"});
+  return words({kind, of, " ", graph.name(op).view(), " (", what, what.empty() ? "" : ", ", name_of(e.when), ")", others});
 }
 
 }  // namespace partita

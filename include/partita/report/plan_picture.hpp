@@ -88,8 +88,8 @@ class plan_painter {
     ++columns_;
   }
   // The whole as an outline; what one device has of it, light over all its turns and full at the first one; striped where
-  // it is a partial sum.
-  void tensor(node_value const& v, int device, double x, double width, const char* full, const char* light) {
+  // it is a partial sum. `only`: what it has at that one of its turns.
+  void tensor(node_value const& v, int device, double x, double width, const char* full, const char* light, int only = -1) {
     operand const& t = g_.operand_of(v.tensor);
     int at[max_levels]{};
     if (!v.lay.where.coordinates_of(device, at)) return;
@@ -114,9 +114,10 @@ class plan_painter {
     const time_modes times = times_of(v.lay);
     bool here = false;
     for (int i = times.size() - 1; i >= 0; --i) {
+      if (only >= 0 && i != only) continue;
       const position p = position_at(v.lay.where, device, times, i, here);
       const box_list piece = boxes_at(g_, t, v.lay, s_.sizes(), p);
-      for (int k = 0; k < piece.count(); ++k) rectangle(piece[k], i > 0 ? light : has_partial(v.lay) ? "url(#partial)" : full);
+      for (int k = 0; k < piece.count(); ++k) rectangle(piece[k], i > 0 && only < 0 ? light : has_partial(v.lay) ? "url(#partial)" : full);
     }
     body_ += "<rect x=\"" + number(x) + "\" y=\"" + number(y) + "\" width=\"" + number(width) + "\" height=\"" + number(height) +
              "\" fill=\"none\" stroke=\"#999\"/>";
@@ -132,18 +133,40 @@ class plan_painter {
     if (count == 2) down = cut[0], across = cut[1];
     else if (count == 1 && rank > 1 && cut[0] != across) down = cut[0];
   }
+  // The dimension along which a ring turns.
+  static int ring_level(node const& n, layout const& l) {
+    for (int p = 0; p < l.count; ++p)
+      if (l.parts[p].in_time() && l.parts[p].mode == n.ring_mode) return l.parts[p].skew;
+    return -1;
+  }
+  // What every device has turn by turn, until it has had all of it.
+  void turns(node const& n) {
+    node_value const& v = c_.values[n.first_value];
+    const int steps = times_of(v.lay).size();
+    constexpr double width = 26;
+    head(x_ + steps * (width + 4) / 2, "from the neighbour", std::to_string(steps) + " turns", "");
+    for (int t = 0; t < steps; ++t, x_ += width + 4)
+      for (int d = 0; d < devices_; ++d) tensor(v, d, x_, width, "#b279a2", "#b279a2", t);
+    x_ += 26;
+    ++columns_;
+  }
   void move(int id, node const& n) {
-    route const& r = s_.route_of(id);
+    if (n.ring == ring_kind::pieces) return turns(n);
     layout const &from = c_.values[c_.input(n, 0)].lay, &to = c_.values[n.first_value].lay;
     std::string first, second;
     unsigned levels = 0;
     bool between = false;  // grids, or any two devices
-    for (transition_step const& t : r.steps) {
-      if (t.kind == transition_kind::slice) continue;
-      first += (first.empty() ? "" : ", ") + collective_name(t.kind);
-      between = between || t.kind == transition_kind::send || t.kind == transition_kind::boxes;
-      levels |= t.levels;
-    }
+    if (n.ring != ring_kind::none) {
+      first = "to the neighbour";
+      const int level = ring_level(n, from);
+      if (level >= 0) levels = 1u << level;
+    } else
+      for (transition_step const& t : s_.route_of(id).steps) {
+        if (t.kind == transition_kind::slice) continue;
+        first += (first.empty() ? "" : ", ") + collective_name(t.kind);
+        between = between || t.kind == transition_kind::send || t.kind == transition_kind::boxes;
+        levels |= t.levels;
+      }
     for (int l = 0; l < from.where.rank && !between; ++l)
       if (levels >> l & 1) second += (second.empty() ? "over " : ", ") + mode(from.where.modes[l]);
     if (first.empty()) return;  // nothing moves

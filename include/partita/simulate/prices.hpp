@@ -190,7 +190,8 @@ class pricing {
     collective_call const& call = p.collectives[static_cast<std::size_t>(i.payload)];
     known_group const& g = group(call.group);
     double elements = 0;
-    for (std::size_t n : call.counts) elements += static_cast<double>(n);
+    for (int k = 0; k < i.call_count; ++k)
+      for (std::size_t n : p.collectives[static_cast<std::size_t>(i.payload + k)].counts) elements += static_cast<double>(n);
     collective_kind kind = collective_kind::all_reduce;
     if (i.kind == instruction_kind::all_gather) kind = collective_kind::all_gather;
     if (i.kind == instruction_kind::reduce_scatter) kind = collective_kind::reduce_scatter;

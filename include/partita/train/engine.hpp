@@ -26,6 +26,7 @@ struct trainer_options {
   double learning_rate = 1e-3;    // until `set_learning_rate` says otherwise
   bool fuse = true;               // chains of element- and row-wise ops run tile by tile
   bool keep_gradients = true;     // `gradient(name)` works; false may need less memory
+  double bucket_bytes = lowering_options{}.bucket_bytes;  // of moves that are made as one; 0: each is made alone
 };
 
 // Bytes of every device: what was planned before anything ran, and what is resident now.
@@ -63,6 +64,7 @@ class engine {
     lowering_options how;
     how.keep_gradients = options.keep_gradients;
     how.fuse = options.fuse;
+    how.bucket_bytes = options.bucket_bytes;
     how.workers = workers;
     how.workspace = [this, workers](int op, std::size_t const* extents) {
       return launchers_[static_cast<std::size_t>(op)].workspace(*graph_.ops[op].info, extents, static_cast<std::size_t>(workers));

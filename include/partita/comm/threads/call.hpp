@@ -31,7 +31,23 @@ struct call {
   void* to = nullptr;
   std::span<const std::size_t> counts{};    // per member; all_to_all: what is sent
   std::span<const std::size_t> receives{};  // all_to_all only
+  std::span<const joined_call> joined{};    // several, instead of `count`, `from`, `to` and `counts`
+  std::size_t parts() const { return joined.empty() ? 1 : joined.size(); }
 };
+// One of those that are made as one.
+inline call part_of(call const& made, std::size_t part) {
+  if (made.joined.empty()) return made;
+  joined_call const& j = made.joined[part];
+  call one = made;
+  one.joined = {};
+  one.from = j.from;
+  one.to = j.to;
+  if (made.kind == communication::all_reduce) {
+    one.count = j.counts.empty() ? 0 : j.counts[0];
+    one.from = j.to;
+  } else one.counts = j.counts;
+  return one;
+}
 
 // A member's place at a rendezvous.
 struct alignas(cache_line) member {
@@ -55,15 +71,14 @@ struct element_range {
   std::size_t begin = 0, end = 0;
 };
 
-// The elements whose blocks `index` starts with, so that threads share the work evenly without taking from each
-// other.
-inline element_range share_of(std::span<const member> members, std::size_t index) {
-  call const& own = members[index].made;
+// The elements of one call whose blocks member `index` of so many starts with, so that threads share the work evenly
+// without taking from each other.
+inline element_range share_of(call const& own, std::size_t index, std::size_t members) {
   switch (own.kind) {
     case communication::all_reduce:
     case communication::broadcast: {
       const std::size_t line = cache_line / size_of(own.type), lines = (own.count + line - 1) / line;
-      auto bound = [&](std::size_t m) { return std::min(own.count, lines * m / members.size() * line); };
+      auto bound = [&](std::size_t m) { return std::min(own.count, lines * m / members * line); };
       return {bound(index), bound(index + 1)};
     }
     case communication::all_gather:
@@ -73,21 +88,24 @@ inline element_range share_of(std::span<const member> members, std::size_t index
   }
 }
 
-inline std::size_t blocks_of(std::span<const member> members, std::size_t index) {
-  const element_range share = share_of(members, index);
-  const std::size_t bytes = (share.end - share.begin) * size_of(members[index].made.type);
-  return (bytes + block_bytes - 1) / block_bytes;
+inline std::size_t blocks_of(element_range share, dtype type) {
+  return ((share.end - share.begin) * size_of(type) + block_bytes - 1) / block_bytes;
 }
 
 inline void copy(void* to, void const* from, std::size_t bytes) {
   if (bytes != 0 && to != from) std::memcpy(to, from, bytes);
 }
 
-// Does block `block` of the share of `index`.
-inline void run_block(std::span<const member> members, std::size_t index, std::size_t block) {
-  call const& own = members[index].made;
+// Does block `block` of the share of `index` in one of the calls that are made as one.
+inline void run_block_of(std::span<const member> members, std::size_t which, std::size_t index, std::size_t block) {
+  const call own = part_of(members[index].made, which);
   const std::size_t width = size_of(own.type), step = block_bytes / width;
-  element_range part = share_of(members, index);
+  auto from = [&](member const& m) {
+    if (m.made.joined.empty()) return m.made.from;
+    return own.kind == communication::all_reduce ? m.made.joined[which].to : m.made.joined[which].from;
+  };
+  auto to = [&](member const& m) { return m.made.joined.empty() ? m.made.to : m.made.joined[which].to; };
+  element_range part = share_of(own, index, members.size());
   part.begin += block * step;
   part.end = std::min(part.end, part.begin + step);
   const std::size_t bytes = (part.end - part.begin) * width;
@@ -101,15 +119,14 @@ inline void run_block(std::span<const member> members, std::size_t index, std::s
     case communication::reduce_scatter: {  // together, because every reduction is compiled for each type and way
       bool const scatters = own.kind == communication::reduce_scatter;
       const std::size_t offset = scatters ? sum(own.counts.first(index)) : 0;
-      auto source = [&](std::size_t m) -> void const* { return at(members[m].made.from, offset); };
-      auto target = [&](std::size_t m) { return scatters ? own.to : members[m].made.to; };
+      auto source = [&](std::size_t m) -> void const* { return at(from(members[m]), offset); };
+      auto target = [&](std::size_t m) { return scatters ? own.to : to(members[m]); };
       reduce_range(own.type, own.how, members.size(), source, scatters ? 1 : members.size(), target, part.begin, part.end);
       break;
     }
     case communication::all_gather: {
       const std::size_t offset = sum(own.counts.first(index));
-      for (member const& destination : members)
-        copy(at(destination.made.to, offset + part.begin), at(own.from, part.begin), bytes);
+      for (member const& destination : members) copy(at(to(destination), offset + part.begin), at(own.from, part.begin), bytes);
       break;
     }
     case communication::broadcast: {
@@ -130,6 +147,16 @@ inline void run_block(std::span<const member> members, std::size_t index, std::s
     default: break;
   }
 }
+// Does block `block` of the share of `index`, counted over all calls that are made as one.
+inline void run_block(std::span<const member> members, std::size_t index, std::size_t block) {
+  call const& made = members[index].made;
+  if (made.joined.empty()) return run_block_of(members, 0, index, block);
+  for (std::size_t part = 0; part < made.parts(); ++part) {
+    const std::size_t blocks = blocks_of(share_of(part_of(made, part), index, members.size()), made.type);
+    if (block < blocks) return run_block_of(members, part, index, block);
+    block -= blocks;
+  }
+}
 
 inline std::string words(std::span<const std::size_t> counts) {
   std::string text = "{";
@@ -138,6 +165,11 @@ inline std::string words(std::span<const std::size_t> counts) {
 }
 
 inline std::string words(call const& made) {
+  if (made.joined.size() > 1) {
+    std::string text = partita::words({made.joined.size(), " calls as one: "});
+    for (std::size_t part = 0; part < made.joined.size(); ++part) text += (part == 0 ? "" : ", ") + words(part_of(made, part));
+    return text;
+  }
   const std::string_view kind = name_of(made.kind), type = name_of(made.type), how = name_of(made.how);
   switch (made.kind) {
     case communication::all_reduce: return partita::words({kind, " of ", made.count, ' ', type, " by ", how});
@@ -160,7 +192,11 @@ inline bool same_counts(std::span<const std::size_t> a, std::span<const std::siz
 inline bool agree(call const& a, call const& b) {
   if (a.kind != b.kind) return false;
   if (a.kind == communication::barrier) return true;
-  if (a.type != b.type || a.how != b.how || a.root != b.root || a.count != b.count) return false;
+  if (a.type != b.type || a.how != b.how || a.root != b.root || a.joined.size() != b.joined.size()) return false;
+  for (std::size_t part = 0; part < a.joined.size(); ++part)
+    if (!same_counts(a.joined[part].counts, b.joined[part].counts)) return false;
+  if (!a.joined.empty()) return true;
+  if (a.count != b.count) return false;
   return a.kind == communication::all_to_all || same_counts(a.counts, b.counts);
 }
 
@@ -173,7 +209,13 @@ inline std::string fault_of(std::span<const member> members, std::span<int const
                              words(members[m].made), "; every member must make the same calls in the same order"});
   bool const pieces = first.kind == communication::all_gather || first.kind == communication::reduce_scatter ||
                       first.kind == communication::all_to_all;
-  for (std::size_t m = 0; pieces && m < members.size(); ++m) {
+  for (std::size_t part = 0; part < first.joined.size(); ++part) {
+    const std::size_t wanted = pieces ? members.size() : 1;
+    if (first.joined[part].counts.size() != wanted)
+      return partita::words({"rank ", ranks[0], " calls ", words(first), ", with ", first.joined[part].counts.size(),
+                             " counts where ", wanted, " are wanted"});
+  }
+  for (std::size_t m = 0; pieces && first.joined.empty() && m < members.size(); ++m) {
     call const& made = members[m].made;
     if (made.counts.size() != members.size() ||
         (made.kind == communication::all_to_all && made.receives.size() != members.size()))

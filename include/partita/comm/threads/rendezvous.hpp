@@ -106,10 +106,14 @@ private:
     }
     std::size_t blocks = 0, bytes = 0;
     for (std::size_t m = 0; m < ranks_.size(); ++m) {
-      const element_range share = share_of(members(), m);
-      members_[m].blocks = blocks_of(members(), m);
+      call const& made = members_[m].made;
+      members_[m].blocks = 0;
+      for (std::size_t part = 0; part < made.parts(); ++part) {
+        const element_range share = share_of(part_of(made, part), m, ranks_.size());
+        members_[m].blocks += blocks_of(share, made.type);
+        bytes += (share.end - share.begin) * size_of(made.type);
+      }
       blocks += members_[m].blocks;
-      bytes += (share.end - share.begin) * size_of(members_[m].made.type);
     }
     if (bytes * ranks_.size() <= alone_bytes || blocks <= 1 || ranks_.size() == 1) {
       for (std::size_t m = 0; m < ranks_.size(); ++m)

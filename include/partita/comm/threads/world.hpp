@@ -176,6 +176,28 @@ public:
     record(communication::reduce_scatter, (detail::comm::sum(counts) - counts[own.index]) * size_of(type));
   }
 
+  // Several at once: see joined_call.
+  void all_reduce(std::size_t group, std::span<const joined_call> calls, dtype type, reduction how) {
+    const place own = meet(group, {.kind = communication::all_reduce, .type = type, .how = how, .joined = calls});
+    std::size_t count = 0;
+    for (joined_call const& c : calls) count += c.counts[0];
+    record(communication::all_reduce, 2 * (own.members - 1) * count * size_of(type) / own.members);
+  }
+
+  void all_gather(std::size_t group, std::span<const joined_call> calls, dtype type) {
+    const place own = meet(group, {.kind = communication::all_gather, .type = type, .joined = calls});
+    std::size_t count = 0;
+    for (joined_call const& c : calls) count += c.counts[own.index];
+    record(communication::all_gather, (own.members - 1) * count * size_of(type));
+  }
+
+  void reduce_scatter(std::size_t group, std::span<const joined_call> calls, dtype type, reduction how) {
+    const place own = meet(group, {.kind = communication::reduce_scatter, .type = type, .how = how, .joined = calls});
+    std::size_t count = 0;
+    for (joined_call const& c : calls) count += detail::comm::sum(c.counts) - c.counts[own.index];
+    record(communication::reduce_scatter, count * size_of(type));
+  }
+
   void all_to_all(std::size_t group, void const* send, std::span<const std::size_t> send_counts, void* receive,
                   std::span<const std::size_t> receive_counts, dtype type) {
     const place own = meet(group, {.kind = communication::all_to_all,

@@ -13,6 +13,7 @@
 #include <partita/device/cpu/copy.hpp>
 #include <partita/device/cpu/finite.hpp>
 #include <partita/device/cpu/outside.hpp>
+#include <partita/program/joined_call.hpp>
 #include <partita/program/program.hpp>
 #include <partita/program/step.hpp>
 #include <partita/program/words.hpp>
@@ -46,6 +47,7 @@ template <class Communicator> class instruction_runner {
       for (auto const* list : {&e.sends, &e.receives})
         for (transfer const& t : *list) messages_.push_back({t.peer, address(t.at), t.bytes, t.tag});
     }
+    for (collective_call const& c : what.collectives) joined_.push_back({address(c.from), address(c.to), c.counts});
     for (instruction const& i : what.instructions)
       if (i.kind == instruction_kind::compute) check(i, i.payload);
       else if (i.kind == instruction_kind::chain) {
@@ -87,19 +89,20 @@ template <class Communicator> class instruction_runner {
       }
       default: break;
     }
-    collective_call const& c = program_->collectives[payload];
-    const auto group = static_cast<std::size_t>(c.group);
-    void* const from = address(c.from);
-    void* const to = address(c.to);
-    switch (i.kind) {
-      case instruction_kind::all_reduce: return comm_->all_reduce(group, to, c.counts[0], i.type, c.reduce);
-      case instruction_kind::all_gather: return comm_->all_gather(group, from, to, c.counts, i.type);
-      case instruction_kind::reduce_scatter: return comm_->reduce_scatter(group, from, to, c.counts, i.type, c.reduce);
-      case instruction_kind::all_to_all: return comm_->all_to_all(group, from, c.counts, to, c.receive_counts, i.type);
-      default: return;
+    if (i.call_count == 1) return run_call(i, program_->collectives[payload]);
+    if constexpr (joins_calls) {
+      const std::span<joined_call const> calls = std::span(joined_).subspan(payload, static_cast<std::size_t>(i.call_count));
+      collective_call const& first = program_->collectives[payload];
+      const auto group = static_cast<std::size_t>(first.group);
+      switch (i.kind) {
+        case instruction_kind::all_reduce: return comm_->all_reduce(group, calls, i.type, first.reduce);
+        case instruction_kind::all_gather: return comm_->all_gather(group, calls, i.type);
+        case instruction_kind::reduce_scatter: return comm_->reduce_scatter(group, calls, i.type, first.reduce);
+        default: break;
+      }
     }
+    for (int k = 0; k < i.call_count; ++k) run_call(i, program_->collectives[payload + static_cast<std::size_t>(k)]);
   }
-
   // "rank 1, op block.0.fc1 (linear, backward)"
   std::string place(instruction const& i) const {
     return words({"rank ", program_->rank, ", ", words_of(*program_, *graph_, i)});
@@ -128,6 +131,25 @@ template <class Communicator> class instruction_runner {
 
  private:
   using message = decltype(detail::message_of(&Communicator::exchange));
+  // Calls that are one may also be made one after the other.
+  static constexpr bool joins_calls =
+      requires(Communicator& c, std::size_t group, std::span<joined_call const> calls, dtype type, reduction how) {
+        c.all_reduce(group, calls, type, how);
+        c.all_gather(group, calls, type);
+        c.reduce_scatter(group, calls, type, how);
+      };
+  void run_call(instruction const& i, collective_call const& c) const {
+    const auto group = static_cast<std::size_t>(c.group);
+    void *const from = address(c.from), *const to = address(c.to);
+    switch (i.kind) {
+      case instruction_kind::all_reduce: return comm_->all_reduce(group, to, c.counts[0], i.type, c.reduce);
+      case instruction_kind::all_gather: return comm_->all_gather(group, from, to, c.counts, i.type);
+      case instruction_kind::reduce_scatter: return comm_->reduce_scatter(group, from, to, c.counts, i.type, c.reduce);
+      case instruction_kind::all_to_all: return comm_->all_to_all(group, from, c.counts, to, c.receive_counts, i.type);
+      default: return;
+    }
+  }
+
   struct messages_of { std::size_t first, sends, receives; };  // in messages_
 
   launch_arguments arguments(compute_call const& c, step_context const& step, workers* team) const {
@@ -253,8 +275,10 @@ template <class Communicator> class instruction_runner {
         }
         return true;
       case instruction_kind::all_reduce: {
-        collective_call const& c = program_->collectives[payload];
-        return all_finite(i.type, address(c.to), c.counts[0]);
+        bool finite = true;
+        for (std::size_t k = payload; k < payload + static_cast<std::size_t>(i.call_count); ++k)
+          finite = finite && all_finite(i.type, joined_[k].to, joined_[k].counts[0]);
+        return finite;
       }
       default: return true;
     }
@@ -280,6 +304,7 @@ template <class Communicator> class instruction_runner {
   workers* team_;  // null for one
   std::size_t worker_count_;
   std::vector<void*> addresses_;  // by program::references
+  std::vector<joined_call> joined_;  // by program::collectives
   std::vector<message> messages_;
   std::vector<messages_of> exchanges_;
 };

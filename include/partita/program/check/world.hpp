@@ -75,7 +75,7 @@ class world {
       case instruction_kind::copy: me.copy(i); return true;
       case instruction_kind::fill: me.fill(me.item(me.what().fills, i.payload, "fills"), i.type); return true;
       case instruction_kind::exchange: return exchange(r, me.item(me.what().exchanges, i.payload, "exchanges"));
-      default: return collective(r, me.item(me.what().collectives, i.payload, "collectives"));
+      default: return collective(r, i);
     }
   }
 
@@ -165,8 +165,9 @@ class world {
     std::vector<int> here;   // ranks that have arrived
     std::vector<bool> done;  // by rank position: it was carried out while they waited
   };
-  bool collective(int r, collective_call const& c) {
+  bool collective(int r, instruction const& i) {
     rank_check& me = rank(r);
+    collective_call const& c = me.item(me.what().collectives, i.payload, "collectives");
     std::vector<int> const& members = me.item(me.what().groups, c.group, "groups");
     const auto at = std::find(members.begin(), members.end(), r);
     if (at == members.end())
@@ -178,11 +179,24 @@ class world {
       g.done[own] = false;
       return true;
     }
-    check_counts(me, c, members.size());
+    if (i.call_count < 1) me.fail(program_fault::malformed, words({"it makes ", i.call_count, " calls"}));
+    for (int k = 0; k < i.call_count; ++k) {
+      collective_call const& one = me.item(me.what().collectives, i.payload + k, "collectives");
+      if (one.group != c.group) me.fail(program_fault::malformed, "the calls that it makes as one are of several groups");
+      check_counts(me, one, members.size());
+    }
     g.here.push_back(r);
     if (g.here.size() < members.size()) return false;
     g.here.clear();
-    carry_out(members);
+    const int calls = rank(members[0]).current().call_count;
+    for (int m : members)
+      if (rank(m).current().call_count != calls)
+        rank(m).fail(program_fault::calls_disagree, words({"of the same group rank ", members[0], " makes ", calls, " calls as one, not ",
+                                                           rank(m).current().call_count}));
+    for (call_ = 0; call_ < calls; ++call_) {
+      carry_out(members);
+      check_joined(members);
+    }
     for (std::size_t m = 0; m < members.size(); ++m)
       if (members[m] != r) {
         g.done[m] = true;
@@ -197,7 +211,41 @@ class world {
       me.fail(program_fault::malformed, words({"it gives ", c.counts.size(), " counts for a group of ", members}));
   }
   collective_call const& call_of(int r) {
-    return rank(r).what().collectives[static_cast<std::size_t>(rank(r).current().payload)];
+    return rank(r).what().collectives[static_cast<std::size_t>(rank(r).current().payload + call_)];
+  }
+  // Calls that are made as one have no order: none reads or writes what another one writes.
+  void check_joined(std::vector<int> const& members) {
+    struct place {
+      reference at;
+      std::size_t bytes;
+      bool meets(place const& other) const {
+        return bytes > 0 && other.bytes > 0 && at.buffer == other.at.buffer && at.offset < other.at.offset + other.bytes &&
+               other.at.offset < at.offset + bytes;
+      }
+    };
+    for (std::size_t m = 0; m < members.size(); ++m) {
+      rank_check& me = rank(members[m]);
+      instruction const& i = me.current();
+      auto places = [&](collective_call const& c) {
+        const std::size_t size = size_of(i.type);
+        std::size_t given = 0, got = 0;
+        for (std::size_t n : c.counts) given += n * size;
+        for (std::size_t n : c.receive_counts) got += n * size;
+        const std::size_t own = i.kind == instruction_kind::all_reduce ? given : c.counts[m] * size;
+        switch (i.kind) {
+          case instruction_kind::all_reduce: return std::pair<place, place>{{c.to, given}, {c.to, given}};
+          case instruction_kind::all_gather: return std::pair<place, place>{{c.from, own}, {c.to, given}};
+          case instruction_kind::reduce_scatter: return std::pair<place, place>{{c.from, given}, {c.to, own}};
+          default: return std::pair<place, place>{{c.from, given}, {c.to, got}};
+        }
+      };
+      const auto [read, written] = places(call_of(members[m]));
+      for (int k = 0; k < call_; ++k) {
+        const auto [other_read, other_written] = places(me.what().collectives[static_cast<std::size_t>(i.payload + k)]);
+        if (written.meets(other_read) || written.meets(other_written) || read.meets(other_written))
+          me.fail(program_fault::shared_bytes, words({"calls ", k, " and ", call_, " that it makes as one use the same bytes"}));
+      }
+    }
   }
 
   void carry_out(std::vector<int> const& members) {
@@ -335,6 +383,7 @@ class world {
   std::vector<std::unique_ptr<rank_check>> ranks_;
   std::vector<op_check> ops_;
   std::vector<call_of_group> calls_;
+  int call_ = 0;  // of those that are made as one
   std::map<std::pair<int, int>, channel> channels_;
   std::vector<int> pending_;                     // messages that a waiting rank's exchange still lacks; -1: none, it may go on
   std::vector<std::vector<contents>> arriving_;  // of the exchange in progress
