@@ -1,6 +1,8 @@
 // Whole training steps. Every figure is a ratio of rates measured in turns within one run, because machines are shared:
 //   gpt2_124m        GFLOP/s of a step of GPT-2 124M on one device with all cores, and of sgemm at 2048 beside it
 //   two_devices/...  the time of one device on one core over that of two devices on two
+//   buckets/...      two devices that replicate 48 narrow layers: collectives and time of a step, with every move alone and
+//                    with those that wait at the same time made as one
 #include <algorithm>
 #include <chrono>
 #include <vector>
@@ -86,5 +88,28 @@ BENCHMARK_CAPTURE(two_devices, data_parallel, cuts{.data = 2})->UseManualTime()-
 BENCHMARK_CAPTURE(two_devices, tensor_parallel, cuts{.tensor = 2})->UseManualTime()->Iterations(12)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(two_devices, pipeline_8_micro_batches, cuts{.stages = 2, .micro_batches = 8})
     ->UseManualTime()->Iterations(12)->Unit(benchmark::kMillisecond);
+
+void buckets(benchmark::State& state, cuts plan) {
+  const sizes model{.layers = 48, .vocabulary = 64, .hidden = 32, .heads = 2, .samples = 4, .positions = 8};
+  run alone(model, plan, 1, true, 0), joined(model, plan, 1);
+  alone.step();
+  joined.step();
+  std::vector<double> of_alone, of_joined;
+  for (auto _ : state) {
+    of_alone.push_back(seconds([&] { alone.step(); }));
+    const double s = seconds([&] { joined.step(); });
+    of_joined.push_back(s);
+    state.SetIterationTime(s);
+  }
+  auto calls = [&](run const& r) { return static_cast<double>(r.trainer().communication().calls) / plan.devices(); };
+  state.counters["calls alone"] = calls(alone);
+  state.counters["calls joined"] = calls(joined);
+  state.counters["ms alone"] = 1e3 * median(of_alone);
+  state.counters["ms joined"] = 1e3 * median(of_joined);
+  state.counters["ratio"] = median(of_alone) / median(of_joined);
+}
+BENCHMARK_CAPTURE(buckets, data_parallel, cuts{.data = 2})->UseManualTime()->Iterations(200)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(buckets, zero_1, cuts{.data = 2, .zero = 1})->UseManualTime()->Iterations(200)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(buckets, zero_3, cuts{.data = 2, .zero = 3})->UseManualTime()->Iterations(200)->Unit(benchmark::kMillisecond);
 
 }  // namespace

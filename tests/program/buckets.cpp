@@ -1,11 +1,13 @@
 // Moves that wait at the same time are one collective: fewer calls, the same elements, nobody kept waiting.
 #include <doctest/doctest.h>
 
+#include <partita/cost/presets.hpp>
 #include <partita/policy/data_parallel.hpp>
 #include <partita/policy/pipeline.hpp>
 #include <partita/policy/zero.hpp>
 #include <partita/program/check.hpp>
 #include <partita/program/lower.hpp>
+#include <partita/simulate/simulate.hpp>
 
 #include "../support/memory_rule.hpp"
 #include "../support/planned.hpp"
@@ -169,4 +171,19 @@ TEST_CASE("what an op waits for is not kept by much that others want") {
   for (pt::instance const& i : made.order()) end = std::max(end, i.end);
   for (pt::instance const& i : each.order()) end_of_each = std::max(end_of_each, i.end);
   CHECK(end <= end_of_each);
+}
+
+TEST_CASE("the simulator counts the latency of a bucket once") {
+  const gpt p = under(24, data_parallel_of{4});
+  const pt::cluster box = pt::preset::dgx_a100(1);
+  const pt::costs k(box);
+  auto seconds = [&](double bucket_bytes) {
+    const pt::lowering s(p.g, p.plan, p.c, with(bucket_bytes));
+    const int calls = count(pt::lower(s, 0)).collectives;
+    return std::pair{calls, pt::simulate(s, k, {.lanes = 1, .seconds = {}}).seconds};
+  };
+  const auto [calls, each] = seconds(0);
+  const auto [fewer, together] = seconds(usual);
+  CHECK(fewer < calls);
+  CHECK(each - together > 0.5 * (calls - fewer) * box.links[0].latency);
 }

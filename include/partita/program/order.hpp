@@ -284,10 +284,13 @@ inline std::vector<instance> order_instances(graph_data const& g, completed cons
     std::vector<candidate> others;
     x.available.take(others, alike);
     x.pending.take(others, alike);
-    std::sort(others.begin(), others.end(), [](candidate const& a, candidate const& b) { return detail::after{true}(b, a); });
     double bytes = together.bytes[id];
     std::int64_t beside = 0;  // what the first waits for others
-    for (candidate const& y : others) {
+    auto comes_before = [&](int a, int b) {
+      return detail::after{true}(others[static_cast<std::size_t>(b)], others[static_cast<std::size_t>(a)]);
+    };
+    for (int which : sorted_ids(others.size(), comes_before)) {
+      candidate const& y = others[static_cast<std::size_t>(which)];
       const std::size_t other = node_at(y.vertex);
       const std::int64_t own = std::max<std::int64_t>(0, ticks[other] - together.latency);
       const bool fits = bytes + together.bytes[other] <= together.most &&
