@@ -56,7 +56,7 @@ class configuration_solver {
   }
 
  private:
-  double enough() const { return known_ * (1 - how_.tolerance); }
+  double enough() const { return known_ == infinite ? infinite : known_ * (1 - how_.tolerance); }
 
   // Per kind of segment what it needs on the grid that suits it best; the bound that follows from that.
   double measure() {
