@@ -1,7 +1,10 @@
 // No false alarm: the check accepts what is lowered from legal plans, drawn at random.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <map>
 #include <string>
+#include <tuple>
 
 #include <partita/program/check.hpp>
 
@@ -9,8 +12,29 @@
 
 namespace pt = partita;
 
+namespace {
+// All-to-alls by which no member gets anything from another one, and all of them.
+struct exchanges {
+  int idle = 0, all = 0;
+  void count(std::vector<pt::program> const& programs) {
+    std::map<std::tuple<int, int, int, int>, bool> moves;  // by node, index, step, group
+    for (pt::program const& p : programs)
+      for (pt::instruction const& i : p.instructions) {
+        if (i.kind != pt::instruction_kind::all_to_all) continue;
+        pt::collective_call const& c = p.collectives[static_cast<std::size_t>(i.payload)];
+        std::vector<int> const& members = p.groups[static_cast<std::size_t>(c.group)];
+        bool& any = moves[{i.node, i.index, c.step, c.group}];
+        for (std::size_t m = 0; m < members.size(); ++m) any = any || (members[m] != p.rank && c.counts[m] > 0);
+      }
+    for (auto const& [call, any] : moves) idle += !any;
+    all += static_cast<int>(moves.size());
+  }
+};
+}  // namespace
+
 TEST_CASE("programs of 200 random plans are accepted") {
   std::size_t devices = 0, instructions = 0;
+  exchanges of_all;
   for (unsigned seed = 0; seed < 200; ++seed) {
     const pt::testing::random_programs p(seed, 8);
     REQUIRE_MESSAGE(p.rejected.empty(), p.words, p.rejected);
@@ -19,8 +43,11 @@ TEST_CASE("programs of 200 random plans are accepted") {
     const pt::program_finding of_forward = pt::check_programs(p.g, p.forward, {.forward_only = true, .workspace = {}, .graphs = {}, .keys = {}});
     CHECK_MESSAGE(!of_forward, p.words, "\n  forward part: ", std::string(name_of(of_forward.what)), ": ", of_forward.words);
     devices += p.step.size();
+    of_all.count(p.step);
     for (pt::program const& x : p.step) instructions += x.instructions.size();
   }
   CHECK(devices > 400);        // the plans are plans
   CHECK(instructions > 50000);
+  CHECK(of_all.idle == 0);
+  CHECK(of_all.all > 100);
 }

@@ -88,14 +88,7 @@ class move_lowering {
     held made;
     made.piece = piece_at(t, step.after, at.coordinates);
     switch (step.kind) {
-      case transition_kind::slice:
-        if (const run_in run = find_run(now.piece, made.piece); run.one_run) {
-          made.at = inside(now, run, x.type);
-          return made;
-        }
-        made = fresh(t, made.piece);
-        build_.copy(now, made, x.type, lane::communication, t.of);
-        return made;
+      case transition_kind::slice: return part_of(t, now, made.piece);
       case transition_kind::all_reduce: {
         if (exclusive) made.at = now.at;
         else {
@@ -161,6 +154,7 @@ class move_lowering {
       call.receive_counts.push_back(from_member.back().elements());
       received += call.receive_counts.back();
     }
+    if (!sends_to_others(call, group, at) && !anything_moves(t, group, before, step.after)) return part_of(t, now, made.piece);
     made = fresh(t, made.piece);
     call.from = pack(t, now, call.counts, [&](int k) { return to_member[static_cast<std::size_t>(k)]; });
     const std::vector<std::size_t> counts = call.receive_counts;
@@ -169,6 +163,29 @@ class move_lowering {
     build_.collective(instruction_kind::all_to_all, std::move(call), x.type, t.of);
     unpack(t, staging, counts, [&](int k) { return from_member[static_cast<std::size_t>(k)]; }, made);
     return made;
+  }
+  // A part of what is held: a place inside it where that is one run of memory, else a copy.
+  held part_of(task const& t, held const& now, box_list const& piece) {
+    if (const run_in run = find_run(now.piece, piece); run.one_run) return {inside(now, run, t.x.type), piece};
+    const held made = fresh(t, piece);
+    build_.copy(now, made, t.x.type, lane::communication, t.of);
+    return made;
+  }
+  static bool sends_to_others(collective_call const& call, device_group const& group, position const& at) {
+    for (std::size_t k = 0; k < call.counts.size(); ++k)
+      if (call.counts[k] + call.receive_counts[k] > 0 &&
+          !std::equal(group.coordinates[k].begin(), group.coordinates[k].end(), at.coordinates))
+        return true;
+    return false;
+  }
+  // Does a member get anything from another one? The same answer on all of them.
+  bool anything_moves(task const& t, device_group const& group, layout const& before, layout const& after) const {
+    for (std::size_t from = 0; from < group.coordinates.size(); ++from)
+      for (std::size_t to = 0; to < group.coordinates.size(); ++to)
+        if (from != to && common(piece_at(t, before, group.coordinates[from].data()), piece_at(t, after, group.coordinates[to].data()))
+                                  .elements() > 0)
+          return true;
+    return false;
   }
   // What two pieces share, in the order of the tensor, so that both sides have it in one order.
   static box_list common(box_list const& a, box_list const& b) {

@@ -317,7 +317,7 @@ inline std::vector<instance> order_instances(graph_data const& g, completed cons
       const std::int64_t until = free_at(x);
       make_available(x, until);
       candidate const& next = (x.available.empty() ? x.pending : x.available).top();
-      const std::int64_t start = (x.available.empty() ? next.ready : until) + (is_patient(next) ? together.latency : 0);
+      const std::int64_t start = (x.available.empty() ? next.ready : until) + (x.lane == 1 && is_patient(next) ? together.latency : 0);
       if (best < 0 || start < best_start || (start == best_start && next.priority > best_priority)) {
         best = static_cast<int>(q);
         best_start = start;

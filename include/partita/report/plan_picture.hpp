@@ -34,7 +34,7 @@ class plan_painter {
     for (int id = 0; id < c_.nodes.size && columns_ < how_.most_columns; ++id) {
       node const& n = c_.nodes[id];
       op_entry const& e = g_.ops[n.op];
-      if (e.when != how_.when || n.replayed || !how_.ops.contains(g_.name(n.op).view())) continue;
+      if ((n.for_backward ? pass::backward : e.when) != how_.when || n.replayed || !how_.ops.contains(g_.name(n.op).view())) continue;
       if (n.kind == node_kind::move) move(id, n);
       else if (n.kind == node_kind::compute && e.info->source == source_kind::none && !e.info->is_output) op(n);
     }
