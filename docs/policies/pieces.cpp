@@ -96,7 +96,7 @@ std::string folder;  // empty: nothing is drawn
 
 pt::pass pass_of(pt::lowering const& s, int move) {
   pt::completed const& c = s.plan_completed();
-  return c.values[c.nodes[move].first_value].replayed ? pt::pass::backward : s.graph().ops[c.nodes[move].op].when;
+  return c.nodes[move].for_backward || c.values[c.nodes[move].first_value].replayed ? pt::pass::backward : s.graph().ops[c.nodes[move].op].when;
 }
 // How often each collective occurs in the plan of one step.
 std::string count_collectives(pt::lowering const& s, pt::pass when) {
