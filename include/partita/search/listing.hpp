@@ -3,7 +3,7 @@
 // Columns are ways through one segment that some place in the stage could afford, by what must be paid before and after at
 // least. Labels join them from segment to segment; one that another beats in time, step, memory and what runs is dropped.
 #pragma once
-#include <partita/search/stage.hpp>
+#include <partita/search/mixing.hpp>
 
 namespace partita::spaces {
 
@@ -32,6 +32,9 @@ class stage_listing {
     stage_entry& e = s_.at(i, j);
     if (e.sketched || !e.points.empty()) return;
     e.sketched = true;
+    e.points = stage_mixing(s_).ways(i, j);
+    keep_best(e.points);
+    if (!e.points.empty()) return;
     for (double most : {1.1, 1.5}) {
       std::vector<stage_point> found;
       for (stage_case const& c : s_.cases())

@@ -15,6 +15,13 @@ struct stage_point {
   double time = 0, step = 0;
   std::vector<segment_choice> segments;
 };
+// A segment's part of one.
+struct way_through {
+  int kind = 0, entry = 0, exit = 0;
+  segment_cost cost;
+  double memory = 0;  // but for what is there while it runs
+  segment_choice chosen;
+};
 struct stage_entry {
   // Of any way from this entry to this exit: time per micro-batch; what it is worth; the same with a quarter of the step.
   double least_time = infinite, least_worth = infinite, least_mixed = infinite;
@@ -69,6 +76,55 @@ class stage_problem {
   aim worth() const { return worth_; }
   aim mixed_aim() const { return {worth_.time, worth_.step / 4}; }
   double limit() const { return limit_; }
+  // The cheapest way of a case from i to j under an aim and a multiplier, segment by segment.
+  std::vector<way_through const*> cheapest(stage_case const& c, aim a, double mu, int i, int j) {
+    const std::size_t n = kinds_.size(), counts = static_cast<std::size_t>(counted_) + 1;
+    std::vector<std::vector<double>> best(n + 1);  // [place][boundary * counts + count]
+    best[0].assign(static_cast<std::size_t>(rows_) * counts, infinite);
+    best[0][static_cast<std::size_t>(i) * counts] = 0;
+    auto way = [&](std::size_t q, int again) -> matrix const& { return block(kinds_[q], again == 1, c.level, a, mu); };
+    for (std::size_t q = 0; q < n; ++q) {
+      best[q + 1].assign(static_cast<std::size_t>(way(q, 0).columns) * counts, infinite);
+      for (int again = 0; again < 2; ++again) {
+        matrix const& m = way(q, again);
+        for (int r = 0; r < m.rows; ++r)
+          for (std::size_t k = 0; k < counts; ++k) {
+            const double so_far = best[q][static_cast<std::size_t>(r) * counts + k];
+            if (so_far == infinite) continue;
+            const std::size_t next = std::min(k + static_cast<std::size_t>(again), counts - 1);
+            for (int to = 0; to < m.columns; ++to) {
+              double& b = best[q + 1][static_cast<std::size_t>(to) * counts + next];
+              b = std::min(b, so_far + m(r, to));
+            }
+          }
+      }
+    }
+    std::vector<way_through const*> chosen(n);
+    int to = j;
+    std::size_t count = static_cast<std::size_t>(c.replays);
+    for (std::size_t q = n; q-- > 0;) {
+      int from = 0, how = 0;
+      std::size_t before = 0;
+      double least = infinite;
+      for (int again = 0; again < 2; ++again) {
+        matrix const& m = way(q, again);
+        for (int r = 0; r < m.rows; ++r)
+          for (std::size_t k = 0; k < counts; ++k) {
+            if (std::min(k + static_cast<std::size_t>(again), counts - 1) != count) continue;
+            if (const double v = best[q][static_cast<std::size_t>(r) * counts + k] + m(r, to); v < least) {
+              least = v;
+              from = r;
+              how = again;
+              before = k;
+            }
+          }
+      }
+      chosen[q] = &decode_block(kinds_[q], how == 1, c.level, a, mu, from, to);
+      to = from;
+      count = before;
+    }
+    return chosen;
+  }
   matrix const& block(int kind, bool replays, double level, aim a, double mu) { return g_->block(kind, replays, level, a, mu, in_flight_); }
 
  private:
@@ -184,60 +240,19 @@ class stage_problem {
     }
     return found;
   }
-  // The cheapest way of a case from i to j under an aim and a multiplier: its value by another aim, and its memory.
-  line decode(stage_case const& c, aim a, double mu, aim valued, int i, int j) {
-    const std::size_t n = kinds_.size(), counts = static_cast<std::size_t>(counted_) + 1;
-    std::vector<std::vector<double>> best(n + 1);  // [place][boundary * counts + count]
-    best[0].assign(static_cast<std::size_t>(rows_) * counts, infinite);
-    best[0][static_cast<std::size_t>(i) * counts] = 0;
-    auto way = [&](std::size_t q, int again) -> matrix const& { return block(kinds_[q], again == 1, c.level, a, mu); };
-    for (std::size_t q = 0; q < n; ++q) {
-      best[q + 1].assign(static_cast<std::size_t>(way(q, 0).columns) * counts, infinite);
-      for (int again = 0; again < 2; ++again) {
-        matrix const& m = way(q, again);
-        for (int r = 0; r < m.rows; ++r)
-          for (std::size_t k = 0; k < counts; ++k) {
-            const double so_far = best[q][static_cast<std::size_t>(r) * counts + k];
-            if (so_far == infinite) continue;
-            const std::size_t next = std::min(k + static_cast<std::size_t>(again), counts - 1);
-            for (int to = 0; to < m.columns; ++to) {
-              double& b = best[q + 1][static_cast<std::size_t>(to) * counts + next];
-              b = std::min(b, so_far + m(r, to));
-            }
-          }
-      }
-    }
+  line line_of(std::vector<way_through const*> const& way, aim valued) const {
     line total;
-    int to = j;
-    std::size_t count = static_cast<std::size_t>(c.replays);
-    std::map<std::tuple<int, int, int, int>, line> known;
-    for (std::size_t q = n; q-- > 0;) {
-      int from = 0, how = 0;
-      std::size_t before = 0;
-      double least = infinite;
-      for (int again = 0; again < 2; ++again) {
-        matrix const& m = way(q, again);
-        for (int r = 0; r < m.rows; ++r)
-          for (std::size_t k = 0; k < counts; ++k) {
-            if (std::min(k + static_cast<std::size_t>(again), counts - 1) != count) continue;
-            if (const double v = best[q][static_cast<std::size_t>(r) * counts + k] + m(r, to); v < least) {
-              least = v;
-              from = r;
-              how = again;
-              before = k;
-            }
-          }
-      }
-      const auto [place, fresh] = known.try_emplace({kinds_[q], how, from, to}, line{});
-      if (fresh) place->second = decode_block(kinds_[q], how == 1, c.level, a, mu, valued, from, to);
-      total.worth += place->second.worth;
-      total.memory += place->second.memory;
-      to = from;
-      count = before;
+    for (way_through const* x : way) {
+      total.worth += valued.time * x->cost.time + valued.step * x->cost.step;
+      total.memory += x->memory;
     }
     return total;
   }
-  line decode_block(int kind, bool replays, double level, aim a, double mu, aim valued, int from, int to) {
+  line decode(stage_case const& c, aim a, double mu, aim valued, int i, int j) { return line_of(cheapest(c, a, mu, i, j), valued); }
+  way_through const& decode_block(int kind, bool replays, double level, aim a, double mu, int from, int to) {
+    const auto [place, fresh] = decoded_.try_emplace({kind, replays, level, a.time, a.step, mu, from, to});
+    way_through& r = place->second;
+    if (!fresh) return r;
     grid_solver::piece* best = nullptr;
     double least = infinite;
     for (auto& x : g_->kind(kind)) {
@@ -248,8 +263,13 @@ class stage_problem {
         best = &x;
       }
     }
-    const segment_cost c = cost_in_stage(cost_of(best->by->of(), best->by->decode(from, to).data()), best->replays);
-    return {valued.time * c.time + valued.step * c.step, c.held + in_flight_ * c.flight};
+    r.kind = kind;
+    r.entry = from;
+    r.exit = to;
+    r.chosen = {best->variant, best->by->decode(from, to)};
+    r.cost = cost_in_stage(cost_of(best->by->of(), r.chosen.options.data()), best->replays);
+    r.memory = r.cost.held + in_flight_ * r.cost.flight;
+    return r;
   }
 
   grid_solver* g_;
@@ -260,6 +280,8 @@ class stage_problem {
   double limit_, most_, least_memory_ = infinite, most_worth_ = 0;
   std::vector<stage_case> cases_;
   std::vector<stage_entry> entries_;
+  // by kind, whether it is run again, level, aim, multiplier, entry, exit
+  std::map<std::tuple<int, bool, double, double, double, double, int, int>, way_through> decoded_;
 };
 
 }  // namespace partita::spaces
