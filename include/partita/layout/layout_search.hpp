@@ -27,8 +27,10 @@ template <class Cost> class layout_search : layout_words {
     start_ = word_of(from, good_);
     goal_ = word_of(to, good_);
   }
-  // Runs until the goal is reached, or everything that can be. Returns the goal's state, or -1.
-  constexpr int run(bool to_goal = true) {
+  // Runs until the goal is reached, or everything that can be in no more than `limit`. Returns the goal's state, or -1.
+  constexpr int run(bool to_goal = true, double limit = 1e300) {
+    most_ = limit;
+    to_goal_ = to_goal;
     if (!known_ || (to_goal && !good_)) return -1;
     sends_ = sends_ && to_goal;
     table_.resize(64);
@@ -83,7 +85,8 @@ template <class Cost> class layout_search : layout_words {
   }
 
   constexpr void reach(int before, layout_word word, bool sent, transition_kind kind, unsigned levels, double seconds) {
-    if (!is_in_one_unit(word)) return;
+    if (seconds > most_ || !is_in_one_unit(word)) return;
+    if (to_goal_ && word == goal_ && sent == sends_) most_ = seconds;  // what takes longer than a chain that is known is no help
     const int slot = find(word, sent);
     if (table_[slot] >= 0) {
       state& s = states[table_[slot]];
@@ -150,28 +153,36 @@ template <class Cost> class layout_search : layout_words {
       if (part const& p = item(x); p.level >= 0) (p.partial() ? partial : cut) |= 1u << p.level;
     for (layout_word x = goal_; x != 0; x >>= 8)
       if (part const& p = item(x); p.level >= 0 && p.partial()) wanted_partial |= 1u << p.level;
-    auto take = [&](layout_word next, transition_kind kind, unsigned levels, double rest) {
-      reach(at, next, sent, kind, levels, now + step_seconds(cost_, w, kind, levels, mine, rest));
+    auto until = [&](transition_kind kind, unsigned levels, double rest) {
+      return now + step_seconds(cost_, w, kind, levels, mine, rest);
     };
+    auto take = [&](layout_word next, transition_kind kind, unsigned levels, double end) { reach(at, next, sent, kind, levels, end); };
     if (sends_ && !sent)
       reach(at, word, true, transition_kind::send, 0, now + step_seconds(cost_, to_, transition_kind::send, 0, mine, mine));
     // Slices.
     for (int i = 0; i < items.size; ++i) {
       part const& p = items[i];
       if (p.level < 0 || p.partial() || ((cut | partial) >> p.level & 1) || !may_add(word, i)) continue;
-      take(with(word, i), transition_kind::slice, 1u << p.level, mine);
+      take(with(word, i), transition_kind::slice, 1u << p.level, until(transition_kind::slice, 1u << p.level, mine));
     }
     // Reductions over any of the partial dimensions.
     const unsigned open = partial & ~frozen & ~wanted_partial;
     for (unsigned levels = open; levels != 0; levels = (levels - 1) & open) {
       if (!one_reduction(word, levels)) continue;
       const layout_word rest = without(word, levels);
-      take(rest, transition_kind::all_reduce, levels, mine);
-      add_cuts(rest, levels, -1, [&](layout_word next) { take(next, transition_kind::reduce_scatter, levels, mine); });
+      take(rest, transition_kind::all_reduce, levels, until(transition_kind::all_reduce, levels, mine));
+      if (const double end = until(transition_kind::reduce_scatter, levels, mine); end <= most_)
+        add_cuts(rest, levels, -1, [&](layout_word next) { take(next, transition_kind::reduce_scatter, levels, end); });
     }
     // The innermost cuts of axes, gathered or exchanged for cuts of another axis.
-    gather(word, 0, 0, take);
-    if ((cut & frozen) == 0 && frozen == 0 && partial == 0 && cut != 0) permute(word, take);
+    gather(word, 0, 0, until, take);
+    if ((cut & frozen) != 0 || frozen != 0 || partial != 0 || cut == 0) return;
+    if constexpr (requires { cost_.on(w, 0u); })
+      permute(word, [](layout_word) { return true; },
+              [&](layout_word next, transition_kind kind, unsigned levels) { take(next, kind, levels, until(kind, levels, 0)); });
+    else if (const double end = until(transition_kind::permute, 0, 0); end <= most_)  // over any dimensions
+      permute(word, [&](layout_word next) { return !is_reached(next, sent, end); },
+              [&](layout_word next, transition_kind kind, unsigned levels) { take(next, kind, levels, end); });
   }
   // Every way to cut along all of `levels`, one after the other; `axis` < 0: along any axes.
   template <class F> constexpr void add_cuts(layout_word w, unsigned levels, int axis, F f) const {
@@ -182,7 +193,8 @@ template <class Cost> class layout_search : layout_words {
       add_cuts(with(w, i), levels & ~(1u << p.level), axis, f);
     }
   }
-  template <class F> constexpr void gather(layout_word word, int from_axis, unsigned taken, F const& take) {
+  template <class Until, class F>
+  constexpr void gather(layout_word word, int from_axis, unsigned taken, Until const& until, F const& take) {
     for (int axis = from_axis; axis < max_rank; ++axis) {
       unsigned levels = taken;
       layout_word rest = without(word, levels);
@@ -190,18 +202,22 @@ template <class Cost> class layout_search : layout_words {
         levels |= 1u << l;
         rest = without(word, levels);
         const double whole = held(rest);
-        take(rest, transition_kind::all_gather, levels, whole);
-        if (taken == 0)
+        take(rest, transition_kind::all_gather, levels, until(transition_kind::all_gather, levels, whole));
+        if (const double end = until(transition_kind::all_to_all, levels, whole); taken == 0 && end <= most_)
           for (int other = 0; other < max_rank; ++other)
             if (other != axis)
-              add_cuts(rest, levels, other, [&](layout_word next) { take(next, transition_kind::all_to_all, levels, whole); });
-        gather(word, axis + 1, levels, take);
+              add_cuts(rest, levels, other, [&](layout_word next) { take(next, transition_kind::all_to_all, levels, end); });
+        gather(word, axis + 1, levels, until, take);
       }
     }
   }
-  // The same pieces on other devices.
-  template <class F> constexpr void permute(layout_word word, F const& take) {
-    if (wide && is_plain(word)) return regroup(word, 0, 0, 0, take);
+  constexpr bool is_reached(layout_word word, bool sent, double seconds) const {
+    const int slot = table_[find(word, sent)];
+    return slot >= 0 && states[slot].seconds <= seconds;
+  }
+  // The same pieces on other devices. `wanted(word)`: a layout for which it is worth finding out.
+  template <class Wanted, class F> constexpr void permute(layout_word word, Wanted const& wanted, F const& take) {
+    if (wide && is_plain(word)) return regroup(word, 0, 0, 0, wanted, take);
     int to[max_levels]{};
     for (int l = 0; l < from_.rank; ++l) to[l] = l;
     if (wide) return permutations(word, to, 0, take);
@@ -214,24 +230,24 @@ template <class Cost> class layout_search : layout_words {
         }
   }
   // As many pieces of every axis, along any dimensions. `made`: the new layout so far, along the dimensions `used`.
-  template <class F> constexpr void regroup(layout_word word, layout_word made, int axis, unsigned used, F const& take) {
+  template <class Wanted, class F>
+  constexpr void regroup(layout_word word, layout_word made, int axis, unsigned used, Wanted const& wanted, F const& take) {
     while (axis < max_rank && pieces_of(word, axis) == pieces_of(made, axis)) ++axis;
     if (axis == max_rank) {
+      if (made == word || !wanted(made) || !same_pieces_of(word, made)) return;
       unsigned levels = 0;
-      for (layout_word a = word, b = made; a != 0 || b != 0; a >>= 8, b >>= 8)
-        {
-          if ((a & 255) == (b & 255)) continue;
-          if (a != 0) levels |= 1u << item(a).level;
-          if (b != 0) levels |= 1u << item(b).level;
-        }
-      if (made != word && same_pieces_of(word, made)) take(made, transition_kind::permute, levels, 0);
-      return;
+      for (layout_word a = word, b = made; a != 0 || b != 0; a >>= 8, b >>= 8) {
+        if ((a & 255) == (b & 255)) continue;
+        if (a != 0) levels |= 1u << item(a).level;
+        if (b != 0) levels |= 1u << item(b).level;
+      }
+      return take(made, transition_kind::permute, levels);
     }
     const int left = pieces_of(word, axis) / pieces_of(made, axis);
     for (int i = 0; i < items.size; ++i) {
       part const& p = items[i];
       if (p.axis != axis || p.level < 0 || p.sizes >= 0 || p.fold || (used >> p.level & 1) || left % p.pieces != 0) continue;
-      regroup(word, with(made, i), axis, used | 1u << p.level, take);
+      regroup(word, with(made, i), axis, used | 1u << p.level, wanted, take);
     }
   }
   // Dimensions of one extent change places.
@@ -261,11 +277,12 @@ template <class Cost> class layout_search : layout_words {
       }
       next |= static_cast<layout_word>(i + 1) << (8 * at++);
     }
-    if (levels != 0) take(next, transition_kind::permute, levels, 0);
+    if (levels != 0) take(next, transition_kind::permute, levels);
   }
 
   placement from_, to_;
-  bool sends_, known_ = false, good_ = true;
+  bool sends_, known_ = false, good_ = true, to_goal_ = true;
+  double most_ = 1e300;  // seconds; what takes longer is not looked at
   Cost const& cost_;
   layout_word start_ = 0, goal_ = 0;
   growing<int> table_;

@@ -135,10 +135,21 @@ struct layout_words {
     }
     return now.begin;
   }
+  // Are the pieces of an axis of one size, in whatever order its cuts are?
+  constexpr bool is_even(layout_word w, int axis, int pieces) const {
+    std::size_t unit = 1;
+    for (; w != 0; w >>= 8)
+      if (part const& p = item(w); p.axis == axis) unit = static_cast<std::size_t>(p.unit);
+    return extents[axis] % (unit * static_cast<std::size_t>(pieces)) == 0;
+  }
+  // Of plain words with as many pieces of every axis.
   constexpr bool same_pieces_of(layout_word a, layout_word b) const {
-    for (int axis = 0; axis < max_rank; ++axis)
-      for (int k = 1, n = pieces_of(a, axis); k < n; ++k)
+    for (int axis = 0; axis < max_rank; ++axis) {
+      const int n = pieces_of(a, axis);
+      if (n == 1 || (is_even(a, axis, n) && is_even(b, axis, n))) continue;
+      for (int k = 1; k < n; ++k)
         if (begin_of(a, axis, k) != begin_of(b, axis, k)) return false;
+    }
     return true;
   }
   constexpr bool one_reduction(layout_word w, unsigned levels) const {

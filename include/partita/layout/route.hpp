@@ -203,7 +203,6 @@ route cross(layout const& from, layout const& to, tensor_shape const& x, int con
         wish.push(q);
       }
   layout_search<Cost> search(from, wish, x.rank, x.bytes(), cost, x.extents);
-  (void)search.run(false);
   std::vector<double> landing;
   for (layout const& l : arrive) {
     bool found = false;
@@ -211,6 +210,15 @@ route cross(layout const& from, layout const& to, tensor_shape const& x, int con
     (void)cheapest_chain(l, to, x.rank, x.bytes(), found, cost, x.extents, &seconds);
     landing.push_back(found ? seconds : -1);
   }
+  // Sent as it is: no chain that takes longer is looked at.
+  std::vector<double> at_once;
+  double limit = 1e300;
+  if (!has_partial(from))
+    for (std::size_t k = 0; k < arrive.size(); ++k) {
+      at_once.push_back(landing[k] < 0 ? -1 : landing[k] + seconds_by_boxes(from, arrive[k], x, sizes, cost));
+      if (at_once[k] >= 0 && at_once[k] < limit) limit = at_once[k];
+    }
+  (void)search.run(false, limit);
   double best = -1;
   int leave = -1;
   std::size_t land = 0;
@@ -230,7 +238,7 @@ route cross(layout const& from, layout const& to, tensor_shape const& x, int con
       const double known = search.states[s].seconds + landing[k];
       if (landing[k] < 0 || (best >= 0 && known >= best) || (work < 0 && leave >= 0)) continue;
       work -= each;
-      const double seconds = known + seconds_by_boxes(left, arrive[k], x, sizes, cost);
+      const double seconds = s == 0 && !at_once.empty() ? at_once[k] : known + seconds_by_boxes(left, arrive[k], x, sizes, cost);
       if (best >= 0 && seconds >= best) continue;
       best = seconds;
       leave = s;
