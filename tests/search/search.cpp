@@ -1,6 +1,7 @@
 // From a model and a cluster to a plan that verifies.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <string>
 
 #include <partita/cost/presets.hpp>
@@ -118,6 +119,43 @@ TEST_CASE("less memory makes plans slower, until none fits") {
     CHECK(search<trained>(slow_cluster(), given).memory <= given.memory);
     given.memory = least * 0.98;
     CHECK_THROWS_AS(search<trained>(slow_cluster(), given), error);
+  }
+}
+
+TEST_CASE("more choices never give a slower plan; where memory binds, co-shard gives a faster one") {
+  const double free = time_of({});
+  constraints more = constrained<only::coshard<2, 4>, only::schedules<schedule_kind::one_f_one_b, schedule_kind::interleaved,
+                                                                      schedule_kind::zero_bubble_h1, schedule_kind::zero_bubble_h2>>();
+  CHECK(time_of(more) <= free);
+  // One device and one micro-batch: to hold less, blocks run again, or in turns.
+  constraints plain = constrained<only::devices<1>, only::micro_batches<1>>(), turns = plain;
+  turns.coshard = {2, 4};
+  bool better = false;
+  for (double memory = 2.4e6; memory > 1e6; memory *= 0.95) {
+    plain.memory = turns.memory = memory;
+    double without = spaces::infinite, with = spaces::infinite;
+    search_result<trained> r{plan<trained>(), 0, 0, 0, {}};
+    try {
+      with = time_of(turns, &r);
+      CHECK(r.memory <= memory);
+      without = time_of(plain);
+    } catch (error const&) {
+    }
+    CHECK(with <= without);
+    if (with < without) better = better || std::any_of(r.why.of_stages.begin(), r.why.of_stages.end(), [](found_stage const& s) { return s.in_turns > 0; });
+  }
+  CHECK(better);
+}
+
+TEST_CASE("a schedule with a smaller bubble is taken where it is allowed") {
+  constraints given = constrained<only::stages<2>, only::devices_per_stage<1>, only::micro_batches<4>>();
+  search_result<trained> r{plan<trained>(), 0, 0, 0, {}};
+  const double plain = time_of(given);
+  for (schedule_kind kind : {schedule_kind::interleaved, schedule_kind::zero_bubble_h1, schedule_kind::zero_bubble_h2}) {
+    given.schedules = {kind};
+    CAPTURE(static_cast<int>(kind));
+    CHECK(time_of(given, &r) < plain);
+    CHECK(r.why.stages == 2);
   }
 }
 

@@ -25,7 +25,8 @@ class random_space {
       configuration x;
       x.shape = pick(0, p.shapes - 1);
       x.stages = pick(1, 3);
-      x.schedule.holds = chance(2) ? pipeline_schedule::all : pipeline_schedule::stages_behind;
+      x.schedule.holds = static_cast<pipeline_schedule::rule>(pick(0, 4));
+      if (x.schedule.holds == pipeline_schedule::chunks_behind) x.schedule.chunks = pick(2, 3);
       x.schedule.fill = chance(4) ? 0.5 : 1;
       p.configurations.push_back(x);
     }

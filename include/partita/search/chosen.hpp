@@ -19,30 +19,47 @@ class chosen {
 
   void operator()(plan_base& plan) const {
     graph_data const& g = plan.graph();
-    std::vector<int> stage_of(static_cast<std::size_t>(g.ops.size), -1);
+    std::vector<int> part_of(static_cast<std::size_t>(g.ops.size), -1);
     cut_batch(plan);
-    for (std::size_t s = 0; s < x_.stages.size(); ++s) {
-      stage_choice const& stage = x_.stages[s];
-      for (std::size_t i = 0; i < stage.segments.size(); ++i)
-        take(plan, stage.begin + static_cast<int>(i), static_cast<int>(s), stage.segments[i], stage_of);
-    }
+    deal(plan, part_of);
     for (int op = g.ops.size; op-- > 0;)  // what only other sources read, and constants
-      if (stage_of[static_cast<std::size_t>(op)] < 0 && g.ops[op].when == pass::forward) stage_of[static_cast<std::size_t>(op)] = first_stage(g, op, stage_of);
-    assign(plan, stage_of);
+      if (part_of[static_cast<std::size_t>(op)] < 0 && g.ops[op].when == pass::forward) part_of[static_cast<std::size_t>(op)] = first_part(g, op, part_of);
+    assign(plan, part_of);
     for (zero_choice const& z : zero_) cut_updates(plan, z);
-    if (shape_.micro_batches > 1) {
-      const auto order = configuration_.schedule.holds == pipeline_schedule::all ? &schedule::gpipe::order : &schedule::one_f_one_b::order;
-      order(plan, static_cast<int>(x_.stages.size()), shape_.micro_batches);
-    }
+    if (shape_.micro_batches > 1) order(plan);
   }
 
  private:
   static constexpr std::string_view modes[grid_dimensions]{"outer", "inner"};
   struct zero_choice {
     int parameter, stage, grid;
+    bool in_turns;  // what reads it
     bool shared[grid_dimensions];
     std::vector<int> read_through{};
   };
+  int stages() const { return static_cast<int>(x_.stages.size()); }
+  int chunks() const { return shape_.schedule.chunks; }
+  // Part c * stages + s of the model is chunk c of stage s. `part_of` ops: filled in.
+  void deal(plan_base& plan, std::vector<int>& part_of) const {
+    int number = 0;
+    for (int c = 0; c < chunks(); ++c)
+      for (int s = 0; s < stages(); ++s) {
+        stage_choice const& stage = x_.stages[static_cast<std::size_t>(s)];
+        const int count = static_cast<int>(stage.segments.size());
+        const bool last = s + 1 == stages();
+        for (int i = shape_.schedule.begin_of(c, count, last); i < shape_.schedule.begin_of(c + 1, count, last); ++i)
+          take(plan, number++, c * stages() + s, stage.segments[static_cast<std::size_t>(i)], part_of);
+      }
+  }
+  void order(plan_base& plan) const {
+    switch (shape_.schedule.kind) {
+      case schedule_kind::gpipe: return schedule::gpipe::order(plan, stages(), shape_.micro_batches);
+      case schedule_kind::interleaved: return schedule::interleaved_of::order(plan, stages(), shape_.micro_batches, chunks());
+      case schedule_kind::zero_bubble_h1: return schedule::zero_bubble<schedule::h1>::order(plan, stages(), shape_.micro_batches);
+      case schedule_kind::zero_bubble_h2: return schedule::zero_bubble<schedule::h2>::order(plan, stages(), shape_.micro_batches);
+      default: return schedule::one_f_one_b::order(plan, stages(), shape_.micro_batches);
+    }
+  }
   int extent(int grid, int dimension) const {
     auto const& [outer, inner] = shape_.grids[static_cast<std::size_t>(grid)];
     return dimension == 0 ? outer : inner;
@@ -56,10 +73,11 @@ class chosen {
     if (policy::detail::is_cut_by(plan, op, modes[dimension])) return;
     plan.op_trans(op_ref{&plan.graph(), op}, cut_axis{x.axis, extent(grid, dimension), mode_name(modes[dimension]), x.letter}, 0);
   }
-  void take(plan_base& plan, int number, int stage, segment_choice const& picked, std::vector<int>& stage_of) const {
+  void take(plan_base& plan, int number, int part, segment_choice const& picked, std::vector<int>& part_of) const {
     segment const& s = space_.model().segments[static_cast<std::size_t>(number)];
-    const int grid = x_.stages[static_cast<std::size_t>(stage)].grid;
-    table_key const& key = space_.key_of(number, shape_, grid);
+    const int grid = x_.stages[static_cast<std::size_t>(part % stages())].grid;
+    table_key const& key = space_.key_of(number, shape_, grid, picked.variant);
+    const way_to_run how = space_.way(number, picked.variant);
     auto zero_of = [&](int op, int weight, table_key::variable const& v) {
       if (v.stages[static_cast<std::size_t>(weight)] >= 0) return v.stages[static_cast<std::size_t>(weight)];
       for (std::size_t k = 0; k < key.variables.size(); ++k)
@@ -72,27 +90,45 @@ class chosen {
       if (v.what != table_key::variable::cut) continue;
       searched_op const& x = s.ops[static_cast<std::size_t>(v.op)];
       const cut_option c = key.cuts[k][static_cast<std::size_t>(picked.options[k])];
-      stage_of[static_cast<std::size_t>(x.op)] = stage;
+      part_of[static_cast<std::size_t>(x.op)] = part;
       for (int d = 0; d < grid_dimensions; ++d)
         if (c[static_cast<std::size_t>(d)] >= 0) cut(plan, x.op, c[static_cast<std::size_t>(d)], grid, d);
-      if (space_.replays(number, picked.variant)) {
-        mode_name again("again.");
-        again.put(s.block);
-        plan.op_trans(op_ref{&plan.graph(), x.op}, replicate{2, again.view()}, 0);
+      run_again(plan, x, number, how);
+      for (std::size_t w = 0; w < x.weights.size(); ++w) {
+        const bool in_turns = shape_.micro_batches > 1 || how.in_turns(x);
+        take_weight(plan, x.weights[w], c, {-1, zero_of(v.op, static_cast<int>(w), v), grid, in_turns, {}, {}}, part, part_of);
       }
-      for (std::size_t w = 0; w < x.weights.size(); ++w) take_weight(plan, x.weights[w], c, grid, stage, zero_of(v.op, static_cast<int>(w), v), stage_of);
-      take_sources(plan, x, c, grid, stage, stage_of);
+      take_sources(plan, x, c, grid, part, part_of);
     }
   }
+  // Regions that run again: a block, or each of its parts that runs in turns.
+  static void run_again(plan_base& plan, searched_op const& x, int segment, way_to_run how) {
+    mode_name again("again.");
+    const op_ref op{&plan.graph(), x.op};
+    const bool turned = how.in_turns(x);
+    if (turned) {
+      dim const& along = x.info->dims[x.turns_along];
+      mode_name turns(along.axis->name.substr(0, 12));
+      turns.put("/");
+      turns.put(segment);
+      plan.op_trans(op, cut_axis{along.axis, how.turns, turns, along.letter}, 0);
+      if (!how.rest) again.put(turns.view());
+    }
+    if (how.rest) again.put(segment);
+    if (how.again && (turned || how.rest)) plan.op_trans(op, replicate{2, again.view()}, 0);
+  }
   // A parameter lies as its first reader wants it, and so does what casts it.
-  void take_weight(plan_base& plan, searched_weight const& w, cut_option const& c, int grid, int stage, int zero, std::vector<int>& stage_of) const {
+  void take_weight(plan_base& plan, searched_weight const& w, cut_option const& c, zero_choice z, int part, std::vector<int>& part_of) const {
     graph_data const& g = plan.graph();
     auto place = [&](int op) {
-      if (stage_of[static_cast<std::size_t>(op)] >= 0) return false;
-      stage_of[static_cast<std::size_t>(op)] = stage;
+      if (part_of[static_cast<std::size_t>(op)] >= 0) return false;
+      part_of[static_cast<std::size_t>(op)] = part;
       return true;
     };
-    zero_choice z{w.op, zero, grid, {}, w.read_through};
+    const int grid = z.grid;
+    z.parameter = w.op;
+    z.stage = w.alone ? z.stage : std::min(z.stage, 2);
+    z.read_through = w.read_through;
     const bool first = place(w.op);
     for (int d = 0; d < grid_dimensions; ++d) {
       const int letter = c[static_cast<std::size_t>(d)];
@@ -104,7 +140,7 @@ class chosen {
           if (first) cut(plan, w.op, a, grid, d);
         }
     }
-    if (first && w.trained && zero > 0 && (z.shared[0] || z.shared[1])) zero_.push_back(z);
+    if (first && w.trained && z.stage > 0 && (z.shared[0] || z.shared[1])) zero_.push_back(z);
     for (int op : w.read_through) {
       if (!place(op)) continue;
       op_info const& f = *g.ops[op].info;
@@ -116,34 +152,34 @@ class chosen {
     }
   }
   // Inputs of the model lie as their first reader wants them.
-  void take_sources(plan_base& plan, searched_op const& x, cut_option const& c, int grid, int stage, std::vector<int>& stage_of) const {
+  void take_sources(plan_base& plan, searched_op const& x, cut_option const& c, int grid, int part, std::vector<int>& part_of) const {
     graph_data const& g = plan.graph();
     for (std::size_t i = 0; i < x.inputs.size(); ++i) {
       const int op = g.tensors[x.inputs[i].tensor].op;
-      if (x.inputs[i].activation || x.inputs[i].weight >= 0 || stage_of[static_cast<std::size_t>(op)] >= 0) continue;
-      stage_of[static_cast<std::size_t>(op)] = stage;
+      if (x.inputs[i].activation || x.inputs[i].weight >= 0 || part_of[static_cast<std::size_t>(op)] >= 0) continue;
+      part_of[static_cast<std::size_t>(op)] = part;
       for (int d = 0; d < grid_dimensions; ++d)
         if (const int letter = c[static_cast<std::size_t>(d)]; letter >= 0)
           if (const int axis = x.info->input(static_cast<int>(i)).find(letter); axis >= 0) cut(plan, op, axis, grid, d);
     }
   }
-  static int first_stage(graph_data const& g, int op, std::vector<int> const& stage_of) {
+  static int first_part(graph_data const& g, int op, std::vector<int> const& part_of) {
     int first = -1;
     for (int reader = 0; reader < g.ops.size; ++reader)
       for (int i = 0; i < g.ops[reader].input_count; ++i)
-        if (g.tensors[g.input(g.ops[reader], i)].op == op && stage_of[static_cast<std::size_t>(reader)] >= 0 &&
-            (first < 0 || stage_of[static_cast<std::size_t>(reader)] < first))
-          first = stage_of[static_cast<std::size_t>(reader)];
+        if (g.tensors[g.input(g.ops[reader], i)].op == op && part_of[static_cast<std::size_t>(reader)] >= 0 &&
+            (first < 0 || part_of[static_cast<std::size_t>(reader)] < first))
+          first = part_of[static_cast<std::size_t>(reader)];
     return first < 0 ? 0 : first;
   }
-  void assign(plan_base& plan, std::vector<int> const& stage_of) const {
-    const int stages = static_cast<int>(x_.stages.size());
-    for (int s = 0; s < stages; ++s) {
+  void assign(plan_base& plan, std::vector<int> const& part_of) const {
+    for (int part = 0; part < chunks() * stages(); ++part) {
       selection here{&plan.graph(), {}, false};
       for (int op = 0; op < plan.graph().ops.size; ++op)
-        if (stage_of[static_cast<std::size_t>(op)] == s) here.ids.push(op);
-      const int grid = x_.stages[static_cast<std::size_t>(s)].grid;
-      plan.op_assign(here, at{"stage", s, stages}, 0);
+        if (part_of[static_cast<std::size_t>(op)] == part) here.ids.push(op);
+      const int s = part % stages(), grid = x_.stages[static_cast<std::size_t>(s)].grid;
+      plan.op_assign(here, at{"stage", s, stages()}, 0);
+      if (chunks() > 1) plan.op_assign(here, phase{"chunk", part / stages()}, 0);
       plan.op_assign(here, partita::grid{{modes[0], extent(grid, 0)}, {modes[1], extent(grid, 1)}}, 0);
     }
   }
@@ -157,6 +193,7 @@ class chosen {
     for (int d = 0; d < grid_dimensions && axis < 0; ++d)
       if (z.shared[d]) axis = policy::detail::uncut_axis(plan, z.parameter, replicas, mode_name(modes[d]));
     if (axis < 0 || replicas < 2) return;
+    if (z.stage == 3) return store_cut(plan, z, axis);
     for (int op = 0; op < g.ops.size; ++op) {
       op_entry const& e = g.ops[op];
       if (z.stage == 2 && e.when == pass::backward && std::find(z.read_through.begin(), z.read_through.end(), e.origin) != z.read_through.end()) {
@@ -170,6 +207,20 @@ class chosen {
           break;
         }
     }
+  }
+  // What brings the parameter into the type of use works on a part too. Updates, and gradients on their way back, inherit.
+  void store_cut(plan_base& plan, zero_choice const& z, int axis) const {
+    graph_data const& g = plan.graph();
+    axis_info const* const along = g.ops[z.parameter].info->dims[axis].axis;
+    auto cut_by_all = [&](int op, int letter) {
+      for (int d = 0; d < grid_dimensions; ++d)
+        if (z.shared[d] && extent(z.grid, d) > 1) cut(plan, op, letter, z.grid, d);
+    };
+    cut_by_all(z.parameter, axis);
+    for (int op : z.read_through)
+      for (int l = 0; l < g.ops[op].info->dim_count; ++l)
+        if (g.ops[op].info->dims[l].axis->id == along->id && !g.ops[op].info->dims[l].whole) cut_by_all(op, l);
+    if (z.read_through.empty() && !z.in_turns) plan.op_trans(op_ref{&g, z.parameter}, replicate{2, "fetch"}, 0);
   }
   void cut_letter(plan_base& plan, int op, int letter, zero_choice const& z) const {
     inherit(plan, op);

@@ -9,7 +9,8 @@
 
 namespace partita {
 
-enum class schedule_kind { one_f_one_b, gpipe };
+// Those of policy/schedule.hpp.
+enum class schedule_kind { one_f_one_b, gpipe, interleaved, zero_bubble_h1, zero_bubble_h2 };
 enum class recompute_rule { either, always, never };
 
 // What is asked of forward ops whose names match; of several rules that match an op all count.
@@ -35,8 +36,10 @@ struct constraints {
   std::vector<int> devices_per_stage;       // empty: powers of two, and three times those
   std::vector<int> micro_batches;           // empty: divisors of the batch
   std::vector<schedule_kind> schedules;     // empty: 1F1B, which is as fast as GPipe and holds no more
-  std::vector<int> zero;                    // empty: 0, 1, 2
+  std::vector<int> chunks;                  // of a stage, where interleaved is asked for; empty: 2
+  std::vector<int> zero;                    // empty: 0, 1, 2, 3
   std::vector<recompute_constraint> recompute;
+  std::vector<int> coshard;                 // how many pieces, in time, the heads and features of a block may have; empty: 1
   glob stage_begins{"*"};                   // names of blocks ("block.3") that a stage may begin with
 };
 
@@ -54,8 +57,14 @@ template <int... N> struct micro_batches {
 template <int... N> struct zero {
   static void narrow(constraints& c) { c.zero = {N...}; }
 };
+template <int... N> struct coshard {
+  static void narrow(constraints& c) { c.coshard = {N...}; }
+};
 template <schedule_kind... K> struct schedules {
   static void narrow(constraints& c) { c.schedules = {K...}; }
+};
+template <int... N> struct chunks {
+  static void narrow(constraints& c) { c.chunks = {N...}; }
 };
 template <int N> struct devices {
   static void narrow(constraints& c) { c.devices = N; }

@@ -17,6 +17,18 @@ using cut_option = std::array<std::int8_t, grid_dimensions>;
 struct table_options {
   std::size_t micro_samples = 1;  // of the batch, in one micro-batch
   std::vector<int> zero{0};       // ZeRO stages that a parameter may have
+  int micro_batches = 1;
+  // How often the time of a stage's weight gradients fills what would be a bubble (zero-bubble schedules).
+  int fills = 0;
+};
+// How a segment runs.
+struct way_to_run {
+  bool again = false;  // all of it or, where it runs in turns, what does so
+  int turns = 1;       // co-shard: heads and features in so many pieces, one after another
+  // Is the rest run again with what runs in turns? Then what runs in turns is what comes last: of all before it the backward
+  // pass needs every turn at once.
+  bool rest = true;
+  bool in_turns(searched_op const& x) const { return turns > 1 && x.turns_along >= 0 && (!rest || x.turns_last); }
 };
 // Rules on cuts, and per `searched_op::rule` which of them an op has.
 struct rules_on_cuts {

@@ -21,7 +21,7 @@ class grid_solver {
     int variant = 0;
     bool replays = false;
     double least_running = 0;  // it needs at least this while it runs
-    bool has_kept_twin = false;  // the same costs without running again, which is faster
+    bool has_kept_twin = false;  // a variant that does not run again is as fast
   };
   explicit grid_solver(grid_choice const& g) {
     for (auto const& variants : g.kinds) {
@@ -31,6 +31,7 @@ class grid_solver {
         x.by = std::make_unique<eliminator>(*variants[v].costs);
         x.variant = static_cast<int>(v);
         x.replays = variants[v].replays;
+        x.has_kept_twin = variants[v].saves_memory_alone;
         table const& t = *variants[v].costs;
         for (int u = 0; u < t.variables(); ++u) {
           double least = infinite;

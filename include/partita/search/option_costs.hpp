@@ -1,5 +1,6 @@
 // What an option of an op costs on one grid: the piece that a device runs, forward and backward, and its parameters.
 #pragma once
+#include <algorithm>
 #include <vector>
 
 #include <partita/search/cut_options.hpp>
@@ -17,41 +18,58 @@ struct weight_table {
 
 class option_costs {
  public:
-  // `zero`: the ZeRO stages that a parameter may have.
-  option_costs(segmented_model const& m, cut_options const& cuts, grid_costs const& grid, std::vector<int> zero)
-      : m_(m), cuts_(cuts), grid_(grid), zero_(std::move(zero)) {}
+  option_costs(segmented_model const& m, cut_options const& cuts, grid_costs const& grid, table_options const& how)
+      : m_(m), cuts_(cuts), grid_(grid), how_(how) {}
 
-  cost op_cost(searched_op const& x, cut_option const& c) const {
+  // `turns`: it runs in so many pieces, one after another, along its letter for them. What it makes with that letter is there
+  // piece by piece, what it makes without is summed, and so are the gradients of what it reads without.
+  cost op_cost(searched_op const& x, cut_option const& c, int turns = 1) const {
     cost r;
     op_info const& f = *x.info;
     std::size_t pieces[max_dims]{};
     for (int d = 0; d < f.dim_count; ++d) pieces[d] = ceiling(cuts_.extent_of(x.wholes[d], x.is_batch[d]), cuts_.pieces_on(c, d));
-    r.forward = grid_.of().op(f, pieces);
-    for (caused_op const& b : x.backward) r.backward += seconds_of(b, pieces);
+    const int along = turns > 1 ? x.turns_along : -1;
+    if (along >= 0) pieces[along] = ceiling(pieces[along], turns);
+    const double times = along >= 0 ? turns : 1;
+    r.forward = times * grid_.of().op(f, pieces);
+    for (caused_op const& b : x.backward) r.backward += times * seconds_of(b, pieces);
+    auto bytes_of = [&](operand const& o) { return elements_of(o, pieces) * static_cast<double>(size_of(o.type)); };
     double inputs = 0, outputs = 0;
     for (int i = 0; i < f.input_count && !f.is_view; ++i)
-      if (x.inputs[static_cast<std::size_t>(i)].weight < 0)
-        inputs += elements_of(f.input(i), pieces) * static_cast<double>(size_of(f.input(i).type));
+      if (x.inputs[static_cast<std::size_t>(i)].weight < 0) {
+        const double bytes = bytes_of(f.input(i));
+        inputs += bytes;
+        if (along < 0 || f.input(i).find(along) >= 0) continue;
+        inputs += bytes;
+        r.backward += (times - 1) * grid_.of().pass_over(3 * bytes);
+      }
     for (int o = 0; o < f.output_count && !f.is_view; ++o) {
-      const double bytes = elements_of(f.outputs[o], pieces) * static_cast<double>(size_of(f.outputs[o].type));
+      const double bytes = bytes_of(f.outputs[o]);
       outputs += bytes;
       if (x.output_kept[o]) r.kept += bytes;
+      if (along < 0) continue;
+      if (f.outputs[o].find(along) < 0) r.forward += (times - 1) * grid_.of().pass_over(3 * bytes);
+      else outputs += (times - 1) / 2 * bytes;  // its gradient may be there for all turns
     }
     r.transient = inputs + 2 * outputs;
+    if (how_.fills > 0) fill_bubbles(r, x, pieces);
     return r;
   }
-  weight_table weight_costs(searched_weight const& w, std::vector<cut_option> const& cuts) const {
+  // `turns`: of the reader, along this letter.
+  weight_table weight_costs(searched_weight const& w, std::vector<cut_option> const& cuts, int turns = 1, int along = -1) const {
     std::vector<std::vector<cost>> of_stage;
-    std::vector<int> stages = w.owned && w.trained ? zero_ : std::vector<int>{zero_.back()};
+    std::vector<int> stages = w.owned && w.trained ? how_.zero : std::vector<int>{how_.zero.back()};
     for (int z : stages) {
       of_stage.emplace_back();
-      for (cut_option const& c : cuts) of_stage.back().push_back(weight_cost(w, c, z));
+      for (cut_option const& c : cuts) of_stage.back().push_back(weight_cost(w, c, z, turns, along));
     }
     weight_table t;
     std::vector<std::size_t> kept;
     auto no_better = [&](std::size_t a, std::size_t b) {
+      constexpr double cost::* all[]{&cost::backward, &cost::step, &cost::held, &cost::transient};
       for (std::size_t c = 0; c < cuts.size(); ++c)
-        if (of_stage[a][c].step < of_stage[b][c].step || of_stage[a][c].held < of_stage[b][c].held) return false;
+        for (const auto member : all)
+          if (of_stage[a][c].*member < of_stage[b][c].*member) return false;
       return true;
     };
     for (std::size_t a = 0; a < stages.size(); ++a) {
@@ -67,6 +85,18 @@ class option_costs {
   }
 
  private:
+  // With TW for the gradients of weights, k of them fill: a step takes sum_s (t_s - k TW_s) + max_s ((m - 1) t_s + k TW_s + g_s),
+  // which is as if t_s were shorter by k TW_s, and the step longer by m k TW_s.
+  void fill_bubbles(cost& r, searched_op const& x, std::size_t const* pieces) const {
+    double of_weights = 0;
+    for (caused_op const& b : x.backward)
+      if (b.of_weights) of_weights += seconds_of(b, pieces);
+    const double filled = std::min(how_.fills * of_weights, r.forward + r.backward);
+    r.step += how_.micro_batches * filled;
+    const double backward = std::min(filled, r.backward);
+    r.backward -= backward;
+    r.forward -= filled - backward;
+  }
   static std::size_t ceiling(std::size_t whole, int pieces) {
     const std::size_t n = static_cast<std::size_t>(pieces);
     return (whole + n - 1) / n;
@@ -79,7 +109,7 @@ class option_costs {
     }
     return grid_.of().op(*f.info, extents);
   }
-  cost weight_cost(searched_weight const& w, cut_option const& c, int zero) const {
+  cost weight_cost(searched_weight const& w, cut_option const& c, int zero, int turns, int along) const {
     cost r;
     op_info const& p = *m_.graph->ops[w.op].info;
     const int rank = p.outputs[0].rank;
@@ -97,24 +127,37 @@ class option_costs {
         replicas *= grid_.extent(d);
       }
     }
-    r.held += share * (w.owned ? w.stored_bytes + w.used_bytes : w.used_bytes > 0 ? w.used_bytes : w.stored_bytes);
-    if (!w.trained) return r;
-    const double gradient = share * w.sent_bytes;
+    const double stored = share * w.stored_bytes, used = share * w.used_bytes, gradient = share * w.gradient_bytes;
+    const bool in_turns = turns > 1 || how_.micro_batches > 1;
+    // Turns read copies of their parts, unless these are runs of memory; the gradient of one is there beside the sum.
+    if (turns > 1)
+      for (int a = 0; a < rank; ++a)
+        if (w.letter[a] == along) {
+          if (a > 0) r.held += w.used_bytes > 0 ? used : stored;
+          r.held += share * w.sent_bytes / turns;
+        }
     // ZeRO shares what replicas would all hold, if some axis is long enough.
     bool shares = false;
     for (int a = 0; a < rank; ++a) {
       std::size_t whole = m_.graph->extent(p.outputs[0].axes[a]);
       shares = shares || (cut_pieces[a] == 1 && whole >= static_cast<std::size_t>(replicas));
     }
-    const int parts = zero > 0 && shares ? replicas : 1;
-    r.held += share * w.gradient_bytes;  // summed in the type of use, then of another type: never both of all
+    if (w.trained && w.owned && w.alone && zero >= 3 && shares && replicas > 1) {
+      add_stored_cut(r, w, replicas, partial, share, in_turns);
+    } else {
+      r.held += w.owned ? stored + used : w.used_bytes > 0 ? used : stored;
+      if (!w.trained) return r;
+      r.held += gradient;  // summed in the type of use, then of another type: never both of all
+    }
     for (int d = grid_dimensions; d-- > 0;)
       if (partial[d])
-        r.step += grid_.collective(zero >= 2 && shares ? collective_kind::reduce_scatter : collective_kind::all_reduce, d, gradient);
+        r.step += grid_.collective(zero >= 2 && shares ? collective_kind::reduce_scatter : collective_kind::all_reduce, d, share * w.sent_bytes);
     if (!w.owned) {
-      r.step += grid_.of().send(0, grid_.devices() < grid_.of().devices() ? grid_.devices() : 0, gradient);  // to the first reader
+      const int other = grid_.devices() < grid_.of().devices() ? grid_.devices() : 0;
+      r.step += grid_.of().send(0, other, share * w.sent_bytes);  // to the first reader
       return r;
     }
+    const int parts = zero > 0 && shares ? replicas : 1;
     r.held += share * w.state_bytes / parts;
     std::size_t pieces[max_rank]{};
     for (int a = 0; a < rank; ++a) pieces[a] = ceiling(m_.graph->extent(p.outputs[0].axes[a]), cut_pieces[a]);
@@ -124,16 +167,35 @@ class option_costs {
       if (parts > 1 && u.info->dim_count > 0) extents[0] = ceiling(extents[0], parts);
       r.step += grid_.of().op(*u.info, extents);
     }
-    if (parts > 1)
-      for (int d = 0; d < grid_dimensions; ++d)
-        if (partial[d]) r.step += grid_.collective(collective_kind::all_gather, d, share * w.stored_bytes);
+    if (parts > 1 && !(zero >= 3 && w.alone)) r.step += gather(partial, stored);
     return r;
+  }
+  double gather(bool const* over, double bytes) const {
+    double seconds = 0;
+    for (int d = 0; d < grid_dimensions; ++d)
+      if (over[d]) seconds += grid_.collective(collective_kind::all_gather, d, bytes);
+    return seconds;
+  }
+  // ZeRO 3: stored in as many parts as there are replicas. What casts it works on a part, and its result is gathered once a
+  // step, as the parameter itself is where there are micro-batches; without, it is gathered for the forward pass and again
+  // for the backward pass, and its gradient, once made, is scattered.
+  void add_stored_cut(cost& r, searched_weight const& w, int parts, bool const* over, double share, bool in_turns) const {
+    const double stored = share * w.stored_bytes, used = share * w.used_bytes, gradient = share * w.gradient_bytes;
+    r.held += stored / parts + gradient / parts;
+    if (w.used_bytes > 0 || in_turns) {
+      const double fetched = w.used_bytes > 0 ? used : stored;
+      r.held += fetched + share * w.sent_bytes;
+      r.step += gather(over, fetched);
+    } else {
+      r.transient += stored + gradient;
+      r.backward += 2 * gather(over, stored);
+    }
   }
 
   segmented_model const& m_;
   cut_options const& cuts_;
   grid_costs const& grid_;
-  std::vector<int> zero_;
+  table_options how_;
 };
 
 }  // namespace partita::spaces

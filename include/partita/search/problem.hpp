@@ -121,6 +121,7 @@ inline cost cost_of(table const& t, int const* choice) {
 struct variant {
   std::shared_ptr<table const> costs;
   bool replays = false;
+  bool saves_memory_alone = false;  // another variant, one that is kept, is as fast in every choice
 };
 // What a segment adds to its stage.
 struct segment_cost {
@@ -154,11 +155,26 @@ struct shape {
 };
 
 struct pipeline_schedule {
-  enum rule { all, stages_behind };  // micro-batches in flight at stage s of p: all m, or p - s
+  // Micro-batches in flight at stage s of p: all m, or p - s; as at the first stage at all of them, p or 2 p - 1; or, where a
+  // stage has chunks, what the first chunk holds at most.
+  enum rule { all, stages_behind, stages, twice_stages, chunks_behind };
   rule holds = stages_behind;
   double fill = 1;                   // how much of a stage's time per micro-batch the others wait for (1 / chunks)
-  int in_flight(int stage, int stages, int micro_batches) const {
-    return holds == all ? micro_batches : std::min(micro_batches, stages - stage);
+  int chunks = 1;
+  int in_flight(int stage, int of_stages, int micro_batches) const {
+    switch (holds) {
+      case all: return micro_batches;
+      case stages_behind: return std::min(micro_batches, of_stages - stage);
+      case stages: return std::min(micro_batches, of_stages);
+      case twice_stages: return std::min(micro_batches, 2 * of_stages - 1);
+      default: break;
+    }
+    // Rounds of p micro-batches or a few more pass a chunk, then the next one (policy/schedule.hpp). When the last chunk's
+    // first backward begins, stage s is (v - 1) rounds and 2 (p - 1 - s) forwards ahead, and it stays so while all v - 1 chunks
+    // before are run backwards: the first chunk has gained most by then.
+    const int rounds = std::max(1, micro_batches / of_stages), round = (micro_batches + rounds - 1) / rounds;
+    const int forwards = 2 * (chunks - 1) * round + 2 * (of_stages - 1 - stage) + 1;
+    return std::min(micro_batches, forwards / (round * chunks) * round + std::min(round, forwards % (round * chunks)));
   }
 };
 struct configuration {

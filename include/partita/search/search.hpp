@@ -24,7 +24,8 @@ struct search_options {
 
 // What a stage of the plan holds, for people.
 struct found_stage {
-  int first_block = 0, blocks = 0, replayed = 0;  // segments of the chain; how many of them run again
+  int first_block = 0, blocks = 0;                // segments of the chain
+  int replayed = 0, in_turns = 0;                 // how many of them run again; heads and features of how many in turns
   int outer = 1, inner = 1;                       // its grid
   double seconds = 0;                             // of a micro-batch, forward and backward
   double step_seconds = 0;                        // of a step: gradients brought together, update
@@ -55,7 +56,7 @@ inline std::string cuts_of(spaces::plan_space const& space, spaces::choice const
   for (std::size_t i = 0; i < s.segments.size(); ++i)
     if (s.segments[i].options.size() > s.segments[widest].options.size()) widest = i;
   const int number = s.begin + static_cast<int>(widest);
-  spaces::table_key const& key = space.key_of(number, shape, s.grid);
+  spaces::table_key const& key = space.key_of(number, shape, s.grid, s.segments[widest].variant);
   std::string text;
   for (std::size_t k = 0; k < key.variables.size(); ++k) {
     if (key.variables[k].what != spaces::table_key::variable::cut) continue;
@@ -89,7 +90,11 @@ inline search_report explain(spaces::plan_space const& space, spaces::exact_outc
     found_stage f;
     f.first_block = stage.begin;
     f.blocks = static_cast<int>(stage.segments.size());
-    for (int i = 0; i < f.blocks; ++i) f.replayed += space.replays(stage.begin + i, stage.segments[static_cast<std::size_t>(i)].variant);
+    for (int i = 0; i < f.blocks; ++i) {
+      const spaces::way_to_run how = space.way(stage.begin + i, stage.segments[static_cast<std::size_t>(i)].variant);
+      f.replayed += how.again;
+      f.in_turns += how.turns > 1;
+    }
     f.outer = shape.grids[static_cast<std::size_t>(stage.grid)].first;
     f.inner = shape.grids[static_cast<std::size_t>(stage.grid)].second;
     f.seconds = t.stages[s].time;

@@ -7,6 +7,8 @@
 
 #include <partita/core/words.hpp>
 #include <partita/grad/training.hpp>
+#include <partita/policy/tensor_parallel.hpp>
+#include <partita/policy/weight_gradients.hpp>
 
 #include <partita/core/begin_planning_code.hpp>
 
@@ -17,12 +19,14 @@ struct caused_op {
   op_info const* info = nullptr;
   int letter[max_dims]{};           // of the forward op, or -1
   std::size_t wholes[max_dims]{};
+  bool of_weights = false;          // the gradients of parameters alone wait for it
 };
 struct searched_weight {
   int op = -1;                      // the parameter
   std::vector<int> read_through;    // casts and views of it, which lie as it does
   int letter[max_rank]{};           // per axis of the parameter: the reader's letter, or -1
   bool owned = false;               // this reader is the first one: what is stored counts here
+  bool alone = true;                // and the only one: it may be stored cut (ZeRO 3)
   // used: as it is read, where that is another type; sent: its gradient, as devices sum it
   double stored_bytes = 0, used_bytes = 0, gradient_bytes = 0, sent_bytes = 0, state_bytes = 0;
   std::vector<caused_op> updates;   // letters are the parameter's axes
@@ -44,6 +48,8 @@ struct searched_op {
   std::vector<searched_weight> weights;
   std::vector<caused_op> backward;
   bool output_kept[max_outputs]{};  // some backward op reads it
+  int turns_along = -1;             // the letter along which its block can be cut in time (co-shard), or -1
+  bool turns_last = false;          // no later op of the block has a letter of another axis for it
   int rule = 0;                     // which constraints it has: kinds of segments differ where these do
 };
 struct searched_tensor {
@@ -84,6 +90,8 @@ class segmenter {
     weight_seen_.assign(static_cast<std::size_t>(g_.ops.size), false);
     collect_caused();
     for (int op = 0; op < forward_; ++op) add(op);
+    find_shared_weights();
+    find_turns();
     find_crossings();
     join_tied_boundaries();
     return std::move(m_);
@@ -100,6 +108,9 @@ class segmenter {
     if (m_.batch != nullptr) m_.samples = extent(m_.batch);
   }
   void collect_caused() {
+    of_gradients_.assign(at(g_.ops.size), false);
+    const selection of_parameters = policy::detail::weight_gradients(g_);
+    for (int i = 0; i < of_parameters.ids.size; ++i) of_gradients_[at(of_parameters.ids[i])] = true;
     backward_.resize(at(g_.ops.size));
     updates_.resize(at(g_.ops.size));
     read_by_backward_.assign(at(g_.tensors.size), false);
@@ -119,6 +130,7 @@ class segmenter {
       c.letter[d] = e.origin_dims[d];
       c.wholes[d] = extent(e.info->dims[d].axis);
     }
+    c.of_weights = of_gradients_[at(op)];
     return c;
   }
   // The outermost scope that has an index.
@@ -247,6 +259,34 @@ class segmenter {
     }
     return w;
   }
+  void find_shared_weights() {
+    std::vector<int> readers(at(g_.ops.size), 0);
+    auto each = [&](auto&& visit) {
+      for (segment& s : m_.segments)
+        for (searched_op& x : s.ops)
+          for (searched_weight& w : x.weights) visit(w);
+    };
+    each([&](searched_weight const& w) { ++readers[at(w.op)]; });
+    each([&](searched_weight& w) { w.alone = readers[at(w.op)] == 1; });
+  }
+  // Features and heads between a product that makes them and one that sums them.
+  void find_turns() {
+    const growing<axis_info const*> axes = policy::detail::tensor_parallel_axes(g_, 2);
+    for (segment& s : m_.segments)
+      for (searched_op& x : s.ops)
+        for (int d = 0; d < x.info->dim_count && s.block >= 0; ++d)
+          for (axis_info const* a : axes)
+            if (x.info->dims[d].axis->id == a->id && x.may_cut[d] && !x.is_batch[d]) x.turns_along = d;
+    for (segment& s : m_.segments) {
+      axis_info const* last = nullptr;
+      for (std::size_t i = s.ops.size(); i-- > 0;)
+        if (searched_op& x = s.ops[i]; x.turns_along >= 0) {
+          axis_info const* const mine = x.info->dims[x.turns_along].axis;
+          if (last == nullptr) last = mine;
+          x.turns_last = mine->id == last->id;
+        }
+    }
+  }
   // Per boundary, the tensors that are made before it and read after it.
   void find_crossings() {
     const int n = static_cast<int>(m_.segments.size());
@@ -286,7 +326,7 @@ class segmenter {
   int forward_;
   segmented_model m_;
   std::vector<int> in_chain_;
-  std::vector<bool> of_weights_, weight_seen_, read_by_backward_;
+  std::vector<bool> of_gradients_, of_weights_, weight_seen_, read_by_backward_;
   std::vector<std::vector<int>> backward_, updates_;
   int last_scope_ = -2;
 };
@@ -325,6 +365,7 @@ inline std::vector<std::int64_t> signature(graph_data const& g, segment const& s
     }
     for (searched_weight const& w : x.weights) {
       put(w.owned);
+      put(w.alone);
       put(w.stored_bytes);
       put(w.trained);
       put(w.updates.size());

@@ -7,6 +7,7 @@
 #include <tuple>
 #include <utility>
 
+#include <partita/search/schedules.hpp>
 #include <partita/search/tables.hpp>
 
 #include <partita/core/begin_planning_code.hpp>
@@ -17,6 +18,7 @@ class plan_space {
  public:
   struct shape_info {
     int devices = 1, micro_batches = 1;
+    searched_schedule schedule{};
     std::vector<std::pair<int, int>> grids;  // outer, inner
   };
 
@@ -41,20 +43,20 @@ class plan_space {
   int available() const { return available_; }
 
   // What the variables of a segment's table mean on a grid of a shape.
-  table_key const& key_of(int segment, shape_info const& s, int grid) const {
-    const auto [place, fresh] = keys_.try_emplace({model_.segments[static_cast<std::size_t>(segment)].kind, s.devices, s.micro_batches, grid});
+  table_key const& key_of(int segment, shape_info const& s, int grid, int variant = 0) const {
+    const auto [place, fresh] = keys_.try_emplace({model_.segments[static_cast<std::size_t>(segment)].kind, s.devices, s.micro_batches, grid, variant, static_cast<int>(s.schedule.kind)});
     table_key& key = place->second;
     if (!fresh) return key;
     grid_costs g(*costs_, s.grids[static_cast<std::size_t>(grid)].first, s.grids[static_cast<std::size_t>(grid)].second);
     table_builder b(model_, rules(), g, options_of(s), boundary_);
-    b.build(model_.segments[static_cast<std::size_t>(segment)], segment == 0, segment + 1 == segments(), &key);
+    b.build(model_.segments[static_cast<std::size_t>(segment)], segment == 0, segment + 1 == segments(), way(segment, variant), &key);
     return key;
   }
   // An op that the constraints on cuts leave no way to lie on the last grid that was looked at; or nothing.
   std::string const& without_options() const { return without_options_; }
-  bool replays(int segment, int variant) const {
-    return variants_of(segment)[static_cast<std::size_t>(variant)];
-  }
+  bool replays(int segment, int variant) const { return way(segment, variant).again; }
+  // How a segment runs.
+  way_to_run way(int segment, int variant) const { return ways_of(segment)[static_cast<std::size_t>(variant)]; }
   int segments() const { return static_cast<int>(model_.segments.size()); }
 
  private:
@@ -79,13 +81,27 @@ class plan_space {
       if (s.block >= 0 && c.blocks.contains(s.name)) rule = c.rule;
     return rule;
   }
-  // Of a segment's variants, which run again.
-  std::vector<bool> variants_of(int segment) const {
-    switch (recompute_of(model_.segments[static_cast<std::size_t>(segment)])) {
-      case recompute_rule::always: return {true};
-      case recompute_rule::never: return {false};
-      default: return {false, true};
-    }
+  // The ways in which a segment may run.
+  std::vector<way_to_run> ways_of(int number) const {
+    segment const& s = model_.segments[static_cast<std::size_t>(number)];
+    const recompute_rule rule = recompute_of(s);
+    std::vector<way_to_run> all;
+    if (rule != recompute_rule::always) all.push_back({});
+    if (rule == recompute_rule::never) return all;
+    all.push_back({true});
+    const bool has_turns = std::any_of(s.ops.begin(), s.ops.end(), [](searched_op const& x) { return x.turns_along >= 0; });
+    for (int turns : given_.coshard)
+      if (turns > 1 && has_turns) {
+        all.push_back({true, turns, true});
+        if (rule != recompute_rule::always) all.push_back({true, turns, false});
+      }
+    return all;
+  }
+
+  bool needs_replays() const {
+    for (int i = 0; i < segments(); ++i)
+      if (ways_of(i).front().again) return true;
+    return false;
   }
 
   // -- configurations
@@ -95,7 +111,9 @@ class plan_space {
   table_options options_of(shape_info const& s) const {
     table_options o;
     o.micro_samples = micro_samples_of(s);
-    o.zero = given_.zero.empty() ? std::vector<int>{0, 1, 2} : given_.zero;
+    o.zero = given_.zero.empty() ? std::vector<int>{0, 1, 2, 3} : given_.zero;
+    o.micro_batches = s.micro_batches;
+    o.fills = s.schedule.fills();
     if (s.devices == 1) o.zero = {0};
     return o;
   }
@@ -133,7 +151,7 @@ class plan_space {
     if (given_.cuts.empty()) return all;
     std::erase_if(all, [&](std::pair<int, int> const& grid) {
       const grid_costs g(*costs_, grid.first, grid.second);
-      const cut_options b = options_on(g, {devices, micro_batches, {}});
+      const cut_options b = options_on(g, {devices, micro_batches, {}, {}});
       for (int first : model_.first_of_kind)
         for (searched_op const& x : model_.segments[static_cast<std::size_t>(first)].ops)
           if (b.op_options(x).empty()) {
@@ -176,27 +194,28 @@ class plan_space {
     }
     problem_.limit = given_.memory > 0 ? given_.memory : costs_->memory(0);
     const double work = least_work(), held = least_held();
-    std::vector<pipeline_schedule> schedules;
-    for (schedule_kind s : given_.schedules.empty() ? std::vector<schedule_kind>{schedule_kind::one_f_one_b} : given_.schedules)
-      schedules.push_back({s == schedule_kind::gpipe ? pipeline_schedule::all : pipeline_schedule::stages_behind, 1});
+    const std::vector<searched_schedule> schedules = searched_schedule::all_of(given_);
+    const bool begins_anywhere = std::find(problem_.may_begin.begin(), problem_.may_begin.end(), false) == problem_.may_begin.end();
     std::vector<int> stages = given_.stages;
     if (stages.empty())
       for (int p = 1; p <= segments(); ++p) stages.push_back(p);
     for (int n : device_counts())
       for (int m : micro_batch_counts()) {
-        const int shape = static_cast<int>(shapes_.size());
-        const shape_info info{n, m, possible_grids(n, m)};
-        if (info.grids.empty()) continue;
-        bool used = false;
-        for (int p : stages) {
-          if (static_cast<long>(p) * n > available_ || p > segments() || p * n * problem_.limit < held) continue;
-          for (pipeline_schedule const& s : schedules) {
-            const double per_micro_batch = work / n / m;
-            problem_.configurations.push_back({shape, p, s, per_micro_batch * (s.fill + (m - s.fill) / p)});
+        shape_info info{n, m, {}, possible_grids(n, m)};
+        for (searched_schedule const& schedule : schedules) {
+          if (info.grids.empty() || (schedule.splits() && needs_replays()) || (schedule.chunks > 1 && !begins_anywhere)) continue;
+          info.schedule = schedule;
+          const pipeline_schedule rule = schedule.rule();
+          const double per_micro_batch = work / n / m, fill = schedule.splits() ? 0 : rule.fill;
+          bool used = false;
+          for (int p : stages) {
+            if (static_cast<long>(p) * n > available_ || p > segments() || p * n * problem_.limit < held) continue;
+            if (!schedule.possible(problem_.chain, p, m)) continue;
+            problem_.configurations.push_back({static_cast<int>(shapes_.size()), p, rule, per_micro_batch * (fill + (m - fill) / p)});
             used = true;
           }
+          if (used) shapes_.push_back(info);
         }
-        if (used) shapes_.push_back(info);
       }
     problem_.shapes = static_cast<int>(shapes_.size());
     problem_.make_shape = [this](int id) { return make_shape(shapes_[static_cast<std::size_t>(id)]); };
@@ -211,10 +230,14 @@ class plan_space {
       table_builder b(model_, rules(), g, options_of(s), boundary_);
       grid_choice choice;
       for (int first : model_.first_of_kind) {
-        const auto t = std::make_shared<table const>(
-            b.build(model_.segments[static_cast<std::size_t>(first)], first == 0, first + 1 == segments()));
+        segment const& of = model_.segments[static_cast<std::size_t>(first)];
+        auto made = [&](way_to_run how) { return std::make_shared<table const>(b.build(of, first == 0, first + 1 == segments(), how)); };
+        const auto whole = made({});
         std::vector<variant> variants;
-        for (bool replays : variants_of(first)) variants.push_back({t, replays});
+        const std::vector<way_to_run> ways = ways_of(first);
+        for (way_to_run const& how : ways)
+          if (!how.again || !s.schedule.splits())  // what waits for the gradients of weights is there that long
+            variants.push_back({how.turns > 1 ? made(how) : whole, how.again, how.again && !ways.front().again});
         choice.kinds.push_back(std::move(variants));
       }
       r.grids.push_back(std::move(choice));
@@ -223,7 +246,7 @@ class plan_space {
     return r;
   }
   // A stage sends what a device holds of every tensor to the device with the same place in the next stage, and gets the
-  // gradient back; where the layouts differ the larger piece is sent.
+  // gradient back; where the layouts differ the larger piece is sent. Chunks cross as often as there are of them.
   void add_crossings(shape_info const& s, std::vector<grid_costs> const& grids, shape& r) const {
     if (s.devices * 2 > available_) return;
     for (std::size_t from = 0; from < grids.size(); ++from)
@@ -240,7 +263,7 @@ class plan_space {
                 const bool back = model_.tensors[static_cast<std::size_t>(tensors[t])].differentiable;
                 seconds += (back ? 2 : 1) * costs_->send(0, s.devices, std::max(x[t], y[t]), flows(s.devices));
               }
-              r.crossings.back().push_back(seconds);
+              r.crossings.back().push_back(s.schedule.chunks * seconds);
             }
         }
   }
@@ -258,7 +281,7 @@ class plan_space {
   std::vector<shape_info> shapes_;
   problem problem_;
   int available_ = 1;
-  mutable std::map<std::tuple<int, int, int, int>, table_key> keys_;  // by kind, devices, micro-batches, grid
+  mutable std::map<std::tuple<int, int, int, int, int, int>, table_key> keys_;  // by kind, devices, micro-batches, grid, variant, schedule
   std::string without_options_;
 };
 

@@ -1,9 +1,13 @@
 // Spaces in files, with every choice of them, so that searchers can be compared without a model and a cluster
 // (benchmarks/spaces/README.md says what the members mean).
 #pragma once
+#include <algorithm>
 #include <fstream>
+#include <iterator>
+#include <optional>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -40,8 +44,9 @@ struct shape {
 struct configuration {
   BOOST_HANA_DEFINE_STRUCT(configuration,
     (int, shape), (int, stages),
-    (std::string, holds),  // "all" or "stages behind"
-    (double, fill));
+    (std::string, holds),  // one of `holds_names`
+    (double, fill),
+    (std::optional<int>, chunks));  // absent: 1
 };
 struct document {
   BOOST_HANA_DEFINE_STRUCT(document,
@@ -57,6 +62,9 @@ struct document {
     (std::optional<double>, optimum));  // absent: none fits
 };
 }  // namespace space_file
+
+// In the order of pipeline_schedule::rule.
+inline constexpr std::string_view holds_names[]{"all", "stages behind", "stages", "twice stages", "chunks behind"};
 
 inline space_file::document describe_space(problem const& p, std::string about) {
   space_file::document d;
@@ -112,7 +120,8 @@ inline space_file::document describe_space(problem const& p, std::string about) 
     space_file::configuration x;
     x.shape = c.shape;
     x.stages = c.stages;
-    x.holds = c.schedule.holds == pipeline_schedule::all ? "all" : "stages behind";
+    x.holds = holds_names[c.schedule.holds];
+    if (c.schedule.chunks > 1) x.chunks = c.schedule.chunks;
     x.fill = c.schedule.fill;
     d.configurations.push_back(x);
   }
@@ -176,7 +185,9 @@ inline problem problem_of(space_file::document const& d) {
     configuration c;
     c.shape = f.shape;
     c.stages = f.stages;
-    c.schedule = {f.holds == "all" ? pipeline_schedule::all : pipeline_schedule::stages_behind, f.fill};
+    const auto name = std::find(std::begin(holds_names), std::end(holds_names), f.holds);
+    if (name == std::end(holds_names)) throw error("a configuration holds '" + f.holds + "', which is not known here");
+    c.schedule = {static_cast<pipeline_schedule::rule>(name - std::begin(holds_names)), f.fill, f.chunks.value_or(1)};
     p.configurations.push_back(c);
   }
   return p;

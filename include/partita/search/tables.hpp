@@ -1,5 +1,8 @@
 // The table of a segment on one grid: which cuts every op may have, what each costs, and what lies between two ops.
 #pragma once
+#include <algorithm>
+#include <utility>
+
 #include <partita/search/option_costs.hpp>
 
 #include <partita/core/begin_planning_code.hpp>
@@ -23,10 +26,10 @@ class table_builder {
  public:
   table_builder(segmented_model const& m, rules_on_cuts rules, grid_costs const& grid, table_options how,
                 std::vector<axis_info const*> const& boundary_axes)
-      : m_(m), grid_(grid), cuts_(m, rules, grid, how.micro_samples, boundary_axes), costs_(m, cuts_, grid, std::move(how.zero)) {}
+      : m_(m), grid_(grid), cuts_(m, rules, grid, how.micro_samples, boundary_axes), costs_(m, cuts_, grid, how) {}
   table_builder(table_builder const&) = delete;
 
-  table build(segment const& s, bool first, bool last, table_key* key = nullptr) {
+  table build(segment const& s, bool first, bool last, way_to_run how = {}, table_key* key = nullptr) {
     table t;
     table_key k;
     auto add = [&](table_key::variable v, std::vector<cut_option> cuts, std::vector<cost> const& own) {
@@ -34,52 +37,6 @@ class table_builder {
       k.cuts.push_back(std::move(cuts));
       return t.add_variable(own);
     };
-    const std::vector<cut_option> edges = cuts_.boundary_options();
-    // entry
-    {
-      std::vector<cut_option> cuts = first ? std::vector<cut_option>{{-1, -1}} : edges;
-      std::vector<cost> own;
-      for (cut_option const& c : cuts) {
-        cost x;
-        for (int tensor : s.enters) x.entry += cuts_.bytes_of(tensor) * grid_.share(cuts_.boundary_lies(tensor, c));
-        own.push_back(x);
-      }
-      add({table_key::variable::boundary, -1, -1}, std::move(cuts), own);
-    }
-    // ops
-    struct open_choice {
-      int op, weight;
-      weight_table costs;
-    };
-    std::vector<open_choice> zero;
-    std::vector<int> variable_of;
-    for (std::size_t i = 0; i < s.ops.size(); ++i) {
-      std::vector<cut_option> cuts = cuts_.op_options(s.ops[i]);
-      std::vector<cost> own;
-      for (cut_option const& c : cuts) own.push_back(costs_.op_cost(s.ops[i], c));
-      table_key::variable v{table_key::variable::cut, static_cast<int>(i), -1};
-      for (std::size_t w = 0; w < s.ops[i].weights.size(); ++w) {
-        weight_table made = costs_.weight_costs(s.ops[i].weights[w], cuts);
-        if (made.stages.size() == 1) {
-          v.stages.push_back(made.stages.front());
-          for (std::size_t c = 0; c < cuts.size(); ++c) own[c] += made.costs[c];
-        } else {
-          v.stages.push_back(-1);  // a variable of its own
-          zero.push_back({static_cast<int>(i), static_cast<int>(w), std::move(made)});
-        }
-      }
-      variable_of.push_back(add(std::move(v), std::move(cuts), own));
-    }
-    struct pending {
-      int a, b;
-      std::vector<cost> costs;
-    };
-    std::vector<pending> pairs;
-    for (open_choice& z : zero) {
-      const std::size_t n = z.costs.stages.size();
-      const int v = add({table_key::variable::zero, z.op, -1, z.weight, z.costs.stages}, std::vector<cut_option>(n), std::vector<cost>(n));
-      pairs.push_back({variable_of[static_cast<std::size_t>(z.op)], v, std::move(z.costs.costs)});
-    }
     // where tensors come from and who reads them
     struct use {
       int op, input;
@@ -105,7 +62,83 @@ class table_builder {
           x->readers.push_back({static_cast<int>(i), static_cast<int>(n)});
     for (int tensor : s.leaves)
       if (made* x = find(tensor)) x->leaves = true;
-
+    auto is_turned = [&](int op) { return op >= 0 && how.in_turns(s.ops[static_cast<std::size_t>(op)]); };
+    // Made and read in turns: the axis of the tensor, or -1.
+    auto axis_of_turns = [&](made const& x) {
+      if (!is_turned(x.from_op) || x.leaves) return -1;
+      for (use const& u : x.readers)
+        if (!is_turned(u.op)) return -1;
+      searched_op const& maker = s.ops[static_cast<std::size_t>(x.from_op)];
+      return maker.info->outputs[x.output].find(maker.turns_along);
+    };
+    // Where a block runs in turns: what is read in turns again must be kept as what backward ops read; and what does not
+    // run again takes its time once.
+    auto in_turns_cost = [&](int op, cut_option const& c, cost r) {
+      searched_op const& x = s.ops[static_cast<std::size_t>(op)];
+      r.kept = 0;
+      for (made const& output : tensors) {
+        if (output.from_op != op || x.info->is_view) continue;
+        const double bytes = cuts_.bytes_of(output.tensor) * grid_.share(cuts_.operand_lies(x.info->outputs[output.output], c, false));
+        const bool read_again = std::any_of(output.readers.begin(), output.readers.end(), [&](use const& u) { return is_turned(u.op); });
+        if (axis_of_turns(output) >= 0) r.kept += x.output_kept[output.output] ? bytes / how.turns : 0;
+        else if (x.output_kept[output.output] || read_again) (how.rest ? r.kept : r.entry) += bytes;
+      }
+      if (!how.rest && !is_turned(op)) r.backward += std::exchange(r.forward, 0.0);
+      return r;
+    };
+    const std::vector<cut_option> edges = cuts_.boundary_options();
+    // entry
+    {
+      std::vector<cut_option> cuts = first ? std::vector<cut_option>{{-1, -1}} : edges;
+      std::vector<cost> own;
+      for (cut_option const& c : cuts) {
+        cost x;
+        for (int tensor : s.enters) x.entry += cuts_.bytes_of(tensor) * grid_.share(cuts_.boundary_lies(tensor, c));
+        own.push_back(x);
+      }
+      add({table_key::variable::boundary, -1, -1}, std::move(cuts), own);
+    }
+    // ops
+    struct open_choice {
+      int op, weight;
+      weight_table costs;
+    };
+    std::vector<open_choice> zero;
+    std::vector<int> variable_of;
+    for (std::size_t i = 0; i < s.ops.size(); ++i) {
+      std::vector<cut_option> cuts = cuts_.op_options(s.ops[i]);
+      std::vector<cost> own;
+      const int op = static_cast<int>(i);
+      for (cut_option const& c : cuts) {
+        own.push_back(costs_.op_cost(s.ops[i], c, is_turned(op) ? how.turns : 1));
+        if (how.turns > 1) own.back() = in_turns_cost(op, c, own.back());
+      }
+      const std::vector<cost> of_op = own;
+      table_key::variable v{table_key::variable::cut, static_cast<int>(i), -1};
+      for (std::size_t w = 0; w < s.ops[i].weights.size(); ++w) {
+        weight_table made = costs_.weight_costs(s.ops[i].weights[w], cuts, is_turned(op) ? how.turns : 1, s.ops[i].turns_along);
+        for (std::size_t z = 0; z < made.costs.size(); ++z)  // what is gathered is there beside what the op needs itself
+          if (made.costs[z].transient > 0) made.costs[z].transient += of_op[z / made.stages.size()].transient;
+        if (made.stages.size() == 1) {
+          v.stages.push_back(made.stages.front());
+          for (std::size_t c = 0; c < cuts.size(); ++c) own[c] += made.costs[c];
+        } else {
+          v.stages.push_back(-1);  // a variable of its own
+          zero.push_back({static_cast<int>(i), static_cast<int>(w), std::move(made)});
+        }
+      }
+      variable_of.push_back(add(std::move(v), std::move(cuts), own));
+    }
+    struct pending {
+      int a, b;
+      std::vector<cost> costs;
+    };
+    std::vector<pending> pairs;
+    for (open_choice& z : zero) {
+      const std::size_t n = z.costs.stages.size();
+      const int v = add({table_key::variable::zero, z.op, -1, z.weight, z.costs.stages}, std::vector<cut_option>(n), std::vector<cost>(n));
+      pairs.push_back({variable_of[static_cast<std::size_t>(z.op)], v, std::move(z.costs.costs)});
+    }
     // the exit comes last
     std::vector<std::pair<int, made const*>> exits;  // variable, tensor
     auto join = [&](int a, int b, std::vector<cost> costs) {
@@ -121,7 +154,9 @@ class table_builder {
       const double bytes = cuts_.bytes_of(x.tensor);
       const std::size_t users = x.readers.size() + (x.leaves ? 1 : 0);
       if (users == 0) continue;
-      const changes change(grid_, bytes);
+      const int along = axis_of_turns(x);
+      const double times = along >= 0 ? how.turns : 1;
+      const changes change(grid_, bytes / times);
       const int from = x.from_op < 0 ? 0 : variable_of[static_cast<std::size_t>(x.from_op)];
       // As it is made, and as the maker reads the gradient: where the value was partial, whole.
       std::vector<lies> made_as, gradient_wanted;
@@ -140,7 +175,7 @@ class table_builder {
           all.push_back(cuts_.operand_lies(as, c, makes));
         return all;
       };
-      auto is_kept = [&](use const& u) { return s.ops[static_cast<std::size_t>(u.op)].inputs[static_cast<std::size_t>(u.input)].backward_reads; };
+      auto is_kept = [&](use const& u) { return is_turned(u.op) || s.ops[static_cast<std::size_t>(u.op)].inputs[static_cast<std::size_t>(u.input)].backward_reads; };
       // From every way that it lies at one variable to every way at another, and the gradient back.
       auto arrivals = [&](std::vector<lies> const& have, std::vector<lies> const& want, bool kept, std::vector<lies> const& back,
                           std::vector<lies> const& back_to) {
@@ -148,12 +183,18 @@ class table_builder {
         for (std::size_t i = 0, at = 0; i < have.size(); ++i)
           for (std::size_t j = 0; j < want.size(); ++j, ++at) {
             cost& c = costs[at];
-            c.forward = change.seconds(have[i], want[j]);
+            c.forward = times * change.seconds(have[i], want[j]);
             if (c.forward > 0) {
-              c.transient = bytes * grid_.share(want[j]);
+              c.transient = bytes / times * grid_.share(want[j]);
               if (kept) c.kept = c.transient;
             }
-            if (about.differentiable) c.backward = change.seconds(back[j], back_to[i]);
+            if (about.differentiable) c.backward = times * change.seconds(back[j], back_to[i]);
+            if (how.turns < 2) continue;
+            if (along >= 0 && !same_on(along, have[i], want[j])) c.forward += changes::impossible;  // turns are parts of what a device has
+            if (along < 0 && !how.rest) {  // not of what runs again
+              c.backward += std::exchange(c.forward, 0.0);
+              c.entry += std::exchange(c.kept, 0.0);
+            }
           }
         return costs;
       };
@@ -214,6 +255,7 @@ class table_builder {
             cost c;
             c.forward = change.seconds(have, want);
             if (differentiable) c.backward = change.seconds(want, gradient);
+            if (how.turns > 1 && !how.rest) c.backward += std::exchange(c.forward, 0.0);
             costs.push_back(c);
           }
         }
@@ -226,6 +268,11 @@ class table_builder {
   }
 
  private:
+  static bool same_on(int axis, lies const& a, lies const& b) {
+    for (std::size_t d = 0; d < grid_dimensions; ++d)
+      if ((a.by[d] == axis) != (b.by[d] == axis)) return false;
+    return true;
+  }
   segmented_model const& m_;
   grid_costs const& grid_;
   cut_options cuts_;

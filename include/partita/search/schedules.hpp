@@ -1,0 +1,60 @@
+// Pipeline schedules in a space: what they hold, what they wait for, when they can be had (policy/schedule.hpp has their
+// orders and sources).
+#pragma once
+#include <algorithm>
+#include <vector>
+
+#include <partita/search/constraints.hpp>
+#include <partita/search/problem.hpp>
+
+#include <partita/core/begin_planning_code.hpp>
+
+namespace partita::spaces {
+
+struct searched_schedule {
+  schedule_kind kind = schedule_kind::one_f_one_b;
+  int chunks = 1;  // of a stage
+
+  static std::vector<searched_schedule> all_of(constraints const& given) {
+    std::vector<searched_schedule> all;
+    if (given.schedules.empty()) all.push_back({});
+    for (schedule_kind kind : given.schedules) {
+      if (kind != schedule_kind::interleaved) all.push_back({kind, 1});
+      else if (given.chunks.empty()) all.push_back({kind, 2});
+      else
+        for (int chunks : given.chunks)
+          if (chunks > 1) all.push_back({kind, chunks});
+    }
+    return all;
+  }
+  bool splits() const { return kind == schedule_kind::zero_bubble_h1 || kind == schedule_kind::zero_bubble_h2; }
+  // How often the time of a stage's weight gradients fills what would be a bubble: it is (p - 1)(TF + TB - TW) for H1 and
+  // (p - 1)(TF + TB - 2 TW) for H2, and (p - 1)(TF + TB + TW) without.
+  int fills() const { return kind == schedule_kind::zero_bubble_h1 ? 2 : kind == schedule_kind::zero_bubble_h2 ? 3 : 0; }
+  pipeline_schedule rule() const {
+    switch (kind) {
+      case schedule_kind::gpipe: return {pipeline_schedule::all, 1, 1};
+      case schedule_kind::interleaved: return {pipeline_schedule::chunks_behind, 1.0 / chunks, chunks};
+      case schedule_kind::zero_bubble_h1: return {pipeline_schedule::stages, 1, 1};
+      case schedule_kind::zero_bubble_h2: return {pipeline_schedule::twice_stages, 1, 1};
+      default: return {};
+    }
+  }
+  // Interleaved: blocks are dealt to chunks, so that between the first segment and the last one all are of one kind.
+  bool possible(std::vector<int> const& chain, int stages, int micro_batches) const {
+    if (splits()) return stages > 1 && micro_batches >= 2 * stages - 1;
+    if (kind != schedule_kind::interleaved) return true;
+    bool alike = chain.size() > 2;
+    for (std::size_t i = 2; i + 1 < chain.size(); ++i) alike = alike && chain[i] == chain[1];
+    return alike && stages > 1 && micro_batches >= stages;
+  }
+  // Of the segments of a stage, which go to a chunk: the first one to the first chunk, of the last stage the last one to the
+  // last chunk.
+  int begin_of(int chunk, int segments, bool last_stage) const {
+    return last_stage ? segments * chunk / chunks : (segments * chunk + chunks - 1) / chunks;
+  }
+};
+
+}  // namespace partita::spaces
+
+#include <partita/core/end_planning_code.hpp>

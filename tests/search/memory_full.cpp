@@ -1,0 +1,83 @@
+// What a plan of the space holds, lowered, is no more than what the search counts: at points drawn at random.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <string>
+
+#include <partita/cost/presets.hpp>
+#include <partita/program/lower.hpp>
+#include <partita/search/mcmc.hpp>
+#include <partita/search/search.hpp>
+
+#include "../../benchmarks/models/gpt.hpp"
+
+using namespace partita;
+
+namespace {
+double lowered_bytes(graph_data const& g, plan_base const& plan) {
+  completed done;
+  if (const finding f = verify_plan(g, plan, done, false)) throw error(describe(f));
+  const lowering shared(g, plan, done, {});
+  double most = 0;
+  for (int rank = 0; rank < done.devices; ++rank) {
+    const program p = lower(shared, rank);
+    most = std::max(most, static_cast<double>(p.arena_bytes + p.state_bytes));
+  }
+  return most;
+}
+bool runs_in_turns(spaces::plan_space const& space, spaces::choice const& x) {
+  for (spaces::stage_choice const& s : x.stages)
+    for (std::size_t i = 0; i < s.segments.size(); ++i)
+      if (space.way(s.begin + static_cast<int>(i), s.segments[i].variant).turns > 1) return true;
+  return false;
+}
+template <class Model> void try_points(Model const& model, unsigned seed, int points, constraints const& given = {}) {
+  using training_type = training<Model, adamw, clip_norm>;
+  const benchmark_model::gpt_sizes sizes{model.layers, 4096, 1024, 8, 16, 256};
+  const plan<training_type> empty(training_type{model, {}, {}, {}}, sizes.bindings());
+  const costs k(preset::dgx_a100(1));
+  const spaces::plan_space space(empty.traced(), empty.traced().forward_count, k, given);
+  std::mt19937 random(seed);
+  double closest = spaces::infinite, farthest = 0;
+  for (int i = 0; i < points; ++i) {
+    const int c = std::uniform_int_distribution<int>(0, static_cast<int>(space.of().configurations.size()) - 1)(random);
+    const spaces::shape s = space.of().make_shape(space.of().configurations[static_cast<std::size_t>(c)].shape);
+    const spaces::choice x = spaces::random_choice(space.of(), s, c, random);
+    if (!x.found()) continue;
+    plan_base p(empty.traced());
+    spaces::chosen(space, x)(p);
+    if (!given.coshard.empty() && (!runs_in_turns(space, x) || spaces::time_and_memory(space.of(), s, x).time > spaces::changes::impossible)) continue;
+    const double counted = spaces::time_and_memory(space.of(), s, x).memory, held = lowered_bytes(empty.traced(), p);
+    CAPTURE(i);
+    CAPTURE(s.devices);
+    CAPTURE(s.micro_batches);
+    CAPTURE(space.of().configurations[static_cast<std::size_t>(c)].stages);
+    CAPTURE(static_cast<int>(space.shapes()[static_cast<std::size_t>(space.of().configurations[static_cast<std::size_t>(c)].shape)].schedule.kind));
+    CHECK(held <= counted);
+    closest = std::min(closest, counted / held);
+    farthest = std::max(farthest, counted / held);
+  }
+  MESSAGE("counted over held: " << closest << " to " << farthest);
+}
+}  // namespace
+
+TEST_CASE("the same where blocks run in turns (co-shard)") {
+  constraints given;
+  given.coshard = {2, 4};
+  given.recompute = {{glob("*"), recompute_rule::either}};
+  try_points(benchmark_model::gpt<bf16>{3}, 3, 40, given);
+  try_points(benchmark_model::gpt<f32>{3}, 4, 40, given);
+}
+
+TEST_CASE("the same under interleaved and zero-bubble schedules") {
+  constraints given;
+  given.schedules = {schedule_kind::interleaved, schedule_kind::zero_bubble_h1, schedule_kind::zero_bubble_h2};
+  given.chunks = {2, 3};
+  try_points(benchmark_model::gpt<bf16>{6}, 5, 40, given);
+  try_points(benchmark_model::gpt<f32>{6}, 6, 40, given);
+}
+
+TEST_CASE("the memory that a search counts is no less than what the lowered plan needs") {
+  try_points(benchmark_model::gpt<bf16>{3}, 1, 40);
+  try_points(benchmark_model::gpt<f32>{3}, 2, 40);
+}
