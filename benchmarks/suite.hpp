@@ -26,6 +26,8 @@ inline suite_case swin_case(std::string name, int devices) {
 inline std::vector<suite_case> suite() {
   pt::expert_options many;  // a plan of 1,024 devices takes about a second to simulate
   many.micro_batches = {48, 64, 96, 128, 192};
+  pt::expert_options some;  // and one of a deep Evoformer two or three
+  some.micro_batches = {2, 8};
   return {
       gpt_case("GPT-3 1.3B on 4 A100", 4, 24, 2048, 16, 64),
       gpt_case("GPT-3 1.3B on 8 A100", 8, 24, 2048, 16, 64),
@@ -37,8 +39,8 @@ inline std::vector<suite_case> suite() {
       swin_case("Swin V2-G on 8 A100", 8),
       swin_case("Swin V2-G on 32 A100", 32),
       a_case("mBART, vocabulary 500,000, on 16 A100", a100(16), encoder_decoder{24}, encoder_decoder_sizes{24, 500000, 2048, 32, 256, 1024}),
-      a_case("Evoformer, 48 blocks, on 4 A100", a100(4), evoformer{48}, evoformer_sizes{}),
-      a_case("Evoformer, 48 blocks, on 64 A100", a100(64), evoformer{48}, evoformer_sizes{}),
+      a_case("Evoformer, 48 blocks, on 4 A100", a100(4), evoformer{48}, evoformer_sizes{}, some),
+      a_case("Evoformer, 48 blocks, on 64 A100", a100(64), evoformer{48}, evoformer_sizes{}, some),
       a_case("Mixtral 8x7B on 32 H100", pt::preset::dgx_h100(4), mixture{32}, llama_sizes{32, 32000, 4096, 8, 4, 14336, 128, 4096, 8, 1280}),
   };
 }

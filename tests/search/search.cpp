@@ -7,6 +7,7 @@
 #include <partita/cost/presets.hpp>
 #include <partita/planning.hpp>
 #include <partita/search/expert_grid.hpp>
+#include <partita/search/from_plan.hpp>
 #include <partita/search/search.hpp>
 
 using namespace partita;
@@ -184,4 +185,32 @@ TEST_CASE("an expert's plans are simulated, and the best of both is no slower th
   CHECK(best.seconds <= best.found_seconds);
   CHECK(!best.plan.check());
   MESSAGE("simulated: found " << best.found_seconds << " s, the expert's best (" << experts.front().cuts.name() << ") " << best.expert_seconds << " s");
+}
+
+TEST_CASE("a search from a plan is never worse than the plan") {
+  const cluster c = slow_cluster();
+  for (int kind = 0; kind < 3; ++kind) {
+    plan<trained> start;
+    if (kind == 0) expert_cuts{2, 2, 2, 4, 1}(start);
+    else if (kind == 1) expert_cuts{1, 8, 1, 1, 0}(start);
+    else start = search<trained>(c).plan;
+    const double own = simulate<trained>(start, c).seconds;
+    const auto r = search_from<trained>(start, c);
+    CHECK(r.start_seconds == own);
+    CHECK(r.seconds <= own);
+    CHECK(!r.plan.check());
+    CHECK(simulate<trained>(r.plan, c).seconds == r.seconds);
+    REQUIRE(r.found);
+    // Where the search may not do as well, the start is what comes back.
+    const auto narrow = search_from<trained>(start, c, constrained<only::devices_per_stage<1>, only::stages<1>>());
+    CHECK(narrow.seconds <= own);
+  }
+  plan<trained> start;
+  expert_cuts{1, 8, 1, 1, 0}(start);
+  constraints none;
+  none.memory = 1e4;
+  CHECK_THROWS_AS(search_from<trained>(start, c, none), error);
+  const auto kept = search_from<trained>(start, c, constrained<only::devices_per_stage<1>, only::stages<1>>());
+  CHECK(!kept.by_search);
+  CHECK(kept.seconds == kept.start_seconds);
 }

@@ -19,7 +19,7 @@ struct op_work {
 };
 
 // Elements of an operand's piece, the extents per letter.
-inline double elements_of(operand const& x, std::size_t const* extents) {
+constexpr double elements_of(operand const& x, std::size_t const* extents) {
   double n = 1;
   for (int a = 0; a < x.rank; ++a) {
     n *= static_cast<double>(extents[static_cast<int>(x.dims[a])]);
@@ -28,7 +28,7 @@ inline double elements_of(operand const& x, std::size_t const* extents) {
   return n;
 }
 // Every operand once, an output twice where the op adds to it. `inputs`: how many, where the op takes any number.
-inline op_work work_of(op_info const& f, std::size_t const* extents, int inputs = -1, bool accumulates = false) {
+constexpr op_work work_of(op_info const& f, std::size_t const* extents, int inputs = -1, bool accumulates = false) {
   op_work w;
   if (f.source != source_kind::none || f.is_view) return w;
   double points = 1, most = 0;

@@ -7,7 +7,6 @@
 
 #include <partita/core/words.hpp>
 #include <partita/grad/training.hpp>
-#include <partita/policy/tensor_parallel.hpp>
 #include <partita/policy/weight_gradients.hpp>
 
 #include <partita/core/begin_planning_code.hpp>
@@ -91,9 +90,9 @@ class segmenter {
     collect_caused();
     for (int op = 0; op < forward_; ++op) add(op);
     find_shared_weights();
-    find_turns();
     find_crossings();
     join_tied_boundaries();
+    find_turns();
     return std::move(m_);
   }
 
@@ -269,16 +268,29 @@ class segmenter {
     each([&](searched_weight const& w) { ++readers[at(w.op)]; });
     each([&](searched_weight& w) { w.alone = readers[at(w.op)] == 1; });
   }
-  // Features and heads between a product that makes them and one that sums them.
+  // Features and heads: axes that an op with a parameter makes, another op of the same block sums, no op of it keeps whole or
+  // has twice, and that no tensor has which enters or leaves the block. Of two in one op the one made first is taken.
   void find_turns() {
-    const growing<axis_info const*> axes = policy::detail::tensor_parallel_axes(g_, 2);
-    for (segment& s : m_.segments)
-      for (searched_op& x : s.ops)
-        for (int d = 0; d < x.info->dim_count && s.block >= 0; ++d)
-          for (axis_info const* a : axes)
-            if (x.info->dims[d].axis->id == a->id && x.may_cut[d] && !x.is_batch[d]) x.turns_along = d;
     for (segment& s : m_.segments) {
+      if (s.block < 0) continue;
+      std::vector<axis_info const*> axes;
+      for (searched_op const& x : s.ops)
+        for (int d = 0; d < x.info->dim_count; ++d)
+          if (makes(x, d) && inside(s, x.info->dims[d].axis)) axes.push_back(x.info->dims[d].axis);
       axis_info const* last = nullptr;
+      for (axis_info const* axis : axes) {
+        auto letter = [&](searched_op const& x) {
+          for (int d = 0; d < x.info->dim_count; ++d)
+            if (x.info->dims[d].axis->id == axis->id) return d;
+          return -1;
+        };
+        if (std::any_of(s.ops.begin(), s.ops.end(), [&](searched_op const& x) {
+              return letter(x) >= 0 && x.turns_along >= 0 && x.turns_along != letter(x);
+            }))
+          continue;
+        for (searched_op& x : s.ops)
+          if (const int d = letter(x); d >= 0) x.turns_along = d;
+      }
       for (std::size_t i = s.ops.size(); i-- > 0;)
         if (searched_op& x = s.ops[i]; x.turns_along >= 0) {
           axis_info const* const mine = x.info->dims[x.turns_along].axis;
@@ -286,6 +298,33 @@ class segmenter {
           x.turns_last = mine->id == last->id;
         }
     }
+  }
+  bool makes(searched_op const& x, int d) const {
+    bool of_weight = false;
+    for (searched_weight const& w : x.weights)
+      for (int a = 0; a < entry(w.op).info->outputs[0].rank; ++a) of_weight = of_weight || w.letter[a] == d;
+    for (std::size_t i = 0; i < x.inputs.size(); ++i)
+      if (x.inputs[i].weight < 0 && x.info->input(static_cast<int>(i)).find(d) >= 0) return false;
+    return of_weight && x.info->outputs[0].find(d) >= 0;
+  }
+  bool inside(segment const& s, axis_info const* axis) const {
+    auto has = [&](int t) {
+      operand const& x = *m_.tensors[at(t)].as;
+      return std::any_of(x.axes, x.axes + x.rank, [&](axis_info const* a) { return a->id == axis->id; });
+    };
+    if (std::any_of(s.enters.begin(), s.enters.end(), has) || std::any_of(s.leaves.begin(), s.leaves.end(), has)) return false;
+    bool summed = false;
+    for (searched_op const& x : s.ops) {
+      int found = 0;
+      for (int d = 0; d < x.info->dim_count; ++d)
+        if (x.info->dims[d].axis->id == axis->id) {
+          ++found;
+          if (!x.may_cut[d] || x.is_batch[d]) return false;
+          summed = summed || (x.info->dims[d].summed && x.info->outputs[0].find(d) < 0);
+        }
+      if (found > 1) return false;
+    }
+    return summed;
   }
   // Per boundary, the tensors that are made before it and read after it.
   void find_crossings() {
@@ -330,71 +369,7 @@ class segmenter {
   std::vector<std::vector<int>> backward_, updates_;
   int last_scope_ = -2;
 };
-
-// Two segments are of one kind when they differ in names alone: the same ops, wired alike, under the same rules.
-inline std::vector<std::int64_t> signature(graph_data const& g, segment const& s) {
-  std::vector<std::int64_t> all;
-  auto put = [&](auto x) { all.push_back(static_cast<std::int64_t>(x)); };
-  std::vector<std::pair<int, std::pair<int, int>>> made;  // tensor, where
-  for (std::size_t i = 0; i < s.enters.size(); ++i) made.push_back({s.enters[i], {-1, static_cast<int>(i)}});
-  auto where = [&](int t) {
-    for (auto const& [tensor, place] : made)
-      if (tensor == t) return place;
-    return std::pair{-2, 0};
-  };
-  put(s.block >= 0);
-  put(s.rule);
-  put(s.enters.size());
-  for (int t : s.enters) {
-    operand const& x = g.operand_of(t);
-    put(x.type);
-    put(g.tensors[t].differentiable);
-    for (int a = 0; a < x.rank; ++a) put(x.axes[a]->id);
-  }
-  for (std::size_t k = 0; k < s.ops.size(); ++k) {
-    searched_op const& x = s.ops[k];
-    put(reinterpret_cast<std::intptr_t>(x.info));
-    put(x.rule);
-    put(x.backward.size());
-    for (searched_input const& in : x.inputs) {
-      const auto from = where(in.tensor);
-      put(from.first);
-      put(from.second);
-      put(in.weight);
-      put(in.backward_reads);
-    }
-    for (searched_weight const& w : x.weights) {
-      put(w.owned);
-      put(w.alone);
-      put(w.stored_bytes);
-      put(w.trained);
-      put(w.updates.size());
-    }
-    for (int o = 0; o < x.info->output_count; ++o) {
-      put(x.output_kept[o]);
-      made.push_back({g.ops[x.op].first_output + o, {static_cast<int>(k), o}});
-    }
-  }
-  put(s.leaves.size());
-  for (int t : s.leaves) {
-    put(where(t).first);
-    put(where(t).second);
-  }
-  return all;
-}
 }  // namespace detail
-
-inline void name_kinds(segmented_model& m) {
-  std::vector<std::vector<std::int64_t>> known;
-  for (std::size_t s = 0; s < m.segments.size(); ++s) {
-    auto own = detail::signature(*m.graph, m.segments[s]);
-    const auto same = std::find(known.begin(), known.end(), own);
-    m.segments[s].kind = static_cast<int>(same - known.begin());
-    if (same != known.end()) continue;
-    known.push_back(std::move(own));
-    m.first_of_kind.push_back(static_cast<int>(s));
-  }
-}
 
 // `forward_ops`: how many of the graph's ops are the model's own; they come first. Kinds are named by `name_kinds` when
 // rules are set.

@@ -7,6 +7,7 @@
 #include <tuple>
 #include <utility>
 
+#include <partita/search/kinds.hpp>
 #include <partita/search/schedules.hpp>
 #include <partita/search/tables.hpp>
 

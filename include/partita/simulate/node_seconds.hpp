@@ -10,7 +10,7 @@ namespace partita {
 namespace detail::node_cost {
 
 // Extents of a piece; where pieces differ in size, of the largest.
-inline std::size_t piece_extent(std::size_t whole, layout const& l, int axis) {
+constexpr std::size_t piece_extent(std::size_t whole, layout const& l, int axis) {
   for (int p = 0; p < l.count; ++p)
     if (l.parts[p].axis == axis) {
       const std::size_t n = static_cast<std::size_t>(l.parts[p].pieces);
@@ -18,18 +18,18 @@ inline std::size_t piece_extent(std::size_t whole, layout const& l, int axis) {
     }
   return whole;
 }
-inline double piece_bytes(graph_data const& g, operand const& x, layout const& l) {
+constexpr double piece_bytes(graph_data const& g, operand const& x, layout const& l) {
   double b = static_cast<double>(size_of(x.type));
   for (int a = 0; a < x.rank; ++a) b *= static_cast<double>(piece_extent(g.extent(x.axes[a]), l, a));
   return b;
 }
-inline int part_at(layout const& l, int level) {
+constexpr int part_at(layout const& l, int level) {
   for (int p = 0; p < l.count; ++p)
     if (l.parts[p].level == level) return p;
   return -1;
 }
 // Along every dimension of the grid whose cut changes, the collective that changes it.
-inline double change(graph_data const& g, operand const& x, layout const& from, layout const& to, costs const& k) {
+template <class Costs> constexpr double change(graph_data const& g, operand const& x, layout const& from, layout const& to, Costs const& k) {
   double seconds = 0;
   layout now = from;
   for (int level = 0; level < from.where.rank; ++level) {
@@ -50,7 +50,8 @@ inline double change(graph_data const& g, operand const& x, layout const& from, 
 
 }  // namespace detail::node_cost
 
-inline double node_seconds(graph_data const& g, completed const& c, node const& n, costs const& k) {
+// `k`: `costs`, or what answers as they do (search/at_compile_time.hpp).
+template <class Costs> constexpr double node_seconds(graph_data const& g, completed const& c, node const& n, Costs const& k) {
   namespace by = detail::node_cost;
   const int device = n.over.where.device_at(0);
   if (n.kind == node_kind::compute) {

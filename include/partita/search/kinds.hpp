@@ -1,0 +1,80 @@
+// Segments that differ in names alone are of one kind: what is found out about one holds for all.
+#pragma once
+#include <utility>
+#include <vector>
+
+#include <partita/search/segments.hpp>
+
+#include <partita/core/begin_planning_code.hpp>
+
+namespace partita::spaces {
+
+namespace detail {
+// Two segments are of one kind when they differ in names alone: the same ops, wired alike, under the same rules.
+inline std::vector<std::int64_t> signature(graph_data const& g, segment const& s) {
+  std::vector<std::int64_t> all;
+  auto put = [&](auto x) { all.push_back(static_cast<std::int64_t>(x)); };
+  std::vector<std::pair<int, std::pair<int, int>>> made;  // tensor, where
+  for (std::size_t i = 0; i < s.enters.size(); ++i) made.push_back({s.enters[i], {-1, static_cast<int>(i)}});
+  auto where = [&](int t) {
+    for (auto const& [tensor, place] : made)
+      if (tensor == t) return place;
+    return std::pair{-2, 0};
+  };
+  put(s.block >= 0);
+  put(s.rule);
+  put(s.enters.size());
+  for (int t : s.enters) {
+    operand const& x = g.operand_of(t);
+    put(x.type);
+    put(g.tensors[t].differentiable);
+    for (int a = 0; a < x.rank; ++a) put(x.axes[a]->id);
+  }
+  for (std::size_t k = 0; k < s.ops.size(); ++k) {
+    searched_op const& x = s.ops[k];
+    put(reinterpret_cast<std::intptr_t>(x.info));
+    put(x.rule);
+    put(x.backward.size());
+    for (searched_input const& in : x.inputs) {
+      const auto from = where(in.tensor);
+      put(from.first);
+      put(from.second);
+      put(in.weight);
+      put(in.backward_reads);
+    }
+    for (searched_weight const& w : x.weights) {
+      put(w.owned);
+      put(w.alone);
+      put(w.stored_bytes);
+      put(w.trained);
+      put(w.updates.size());
+    }
+    for (int o = 0; o < x.info->output_count; ++o) {
+      put(x.output_kept[o]);
+      made.push_back({g.ops[x.op].first_output + o, {static_cast<int>(k), o}});
+    }
+  }
+  put(s.leaves.size());
+  for (int t : s.leaves) {
+    put(where(t).first);
+    put(where(t).second);
+  }
+  return all;
+}
+}  // namespace detail
+
+inline void name_kinds(segmented_model& m) {
+  std::vector<std::vector<std::int64_t>> known;
+  for (std::size_t s = 0; s < m.segments.size(); ++s) {
+    auto own = detail::signature(*m.graph, m.segments[s]);
+    const auto same = std::find(known.begin(), known.end(), own);
+    m.segments[s].kind = static_cast<int>(same - known.begin());
+    if (same != known.end()) continue;
+    known.push_back(std::move(own));
+    m.first_of_kind.push_back(static_cast<int>(s));
+  }
+}
+
+}  // namespace partita::spaces
+
+#include <partita/core/end_planning_code.hpp>
