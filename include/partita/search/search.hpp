@@ -85,6 +85,7 @@ inline search_report explain(spaces::plan_space const& space, spaces::exact_outc
   const spaces::total t = spaces::time_and_memory(space.of(), space.of().make_shape(c.shape), o.best);
   std::size_t slowest = 0;
   bool fits_free = true;
+  int turned = 0;
   for (std::size_t s = 0; s < o.best.stages.size(); ++s) {
     spaces::stage_choice const& stage = o.best.stages[s];
     found_stage f;
@@ -104,6 +105,7 @@ inline search_report explain(spaces::plan_space const& space, spaces::exact_outc
     auto work = [&](std::size_t k) { return shape.micro_batches * t.stages[k].time + t.stages[k].step; };
     if (work(s) > work(slowest)) slowest = s;
     fits_free = fits_free && f.replayed == 0;
+    turned += f.in_turns;
     r.of_stages.push_back(std::move(f));
   }
   found_stage const& slow = r.of_stages[slowest];
@@ -111,6 +113,7 @@ inline search_report explain(spaces::plan_space const& space, spaces::exact_outc
   r.bound_by = words({"stage ", slowest, " works for ", busy, " s of ", o.time, " s and brings gradients together for ", slow.step_seconds,
                       " s; the fullest device holds ", o.memory / (1 << 20), " of ", space.of().limit / (1 << 20), " MiB, and ",
                       fits_free ? "no block runs again" : "blocks run again to fit"});
+  if (turned > 0) r.bound_by += words({", heads and features of ", turned, " of them in turns"});
   return r;
 }
 
