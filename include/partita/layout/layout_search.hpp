@@ -24,6 +24,8 @@ template <class Cost> class layout_search : layout_words {
     bytes = of_bytes;
     extents = of_extents;
     known_ = collect(from, to, rank);
+    for (part const& p : items)
+      if (p.axis >= 0) item_axes_ |= 1u << p.axis;
     start_ = word_of(from, good_);
     goal_ = word_of(to, good_);
   }
@@ -175,12 +177,15 @@ template <class Cost> class layout_search : layout_words {
         add_cuts(rest, levels, -1, [&](layout_word next) { take(next, transition_kind::reduce_scatter, levels, end); });
     }
     // The innermost cuts of axes, gathered or exchanged for cuts of another axis.
-    gather(word, 0, 0, until, take);
+    unsigned axes = 0;
+    for (layout_word x = word; x != 0; x >>= 8)
+      if (item(x).axis >= 0) axes |= 1u << item(x).axis;
+    gather(word, axes, 0, until, take);
     if ((cut & frozen) != 0 || frozen != 0 || partial != 0 || cut == 0) return;
     if constexpr (requires { cost_.on(w, 0u); })
       permute(word, [](layout_word) { return true; },
               [&](layout_word next, transition_kind kind, unsigned levels) { take(next, kind, levels, until(kind, levels, 0)); });
-    else if (const double end = until(transition_kind::permute, 0, 0); end <= most_)  // over any dimensions
+    else if (const double end = until(transition_kind::permute, 0, 0); end <= most_ && is_first_of_its_pieces(word, sent))
       permute(word, [&](layout_word next) { return !is_reached(next, sent, end); },
               [&](layout_word next, transition_kind kind, unsigned levels) { take(next, kind, levels, end); });
   }
@@ -194,8 +199,9 @@ template <class Cost> class layout_search : layout_words {
     }
   }
   template <class Until, class F>
-  constexpr void gather(layout_word word, int from_axis, unsigned taken, Until const& until, F const& take) {
-    for (int axis = from_axis; axis < max_rank; ++axis) {
+  constexpr void gather(layout_word word, unsigned axes, unsigned taken, Until const& until, F const& take) {
+    for (; axes != 0; axes &= axes - 1) {
+      const int axis = std::countr_zero(axes);
       unsigned levels = taken;
       layout_word rest = without(word, levels);
       for (int l = innermost(rest, axis); l >= 0; l = innermost(rest, axis)) {
@@ -204,12 +210,26 @@ template <class Cost> class layout_search : layout_words {
         const double whole = held(rest);
         take(rest, transition_kind::all_gather, levels, until(transition_kind::all_gather, levels, whole));
         if (const double end = until(transition_kind::all_to_all, levels, whole); taken == 0 && end <= most_)
-          for (int other = 0; other < max_rank; ++other)
-            if (other != axis)
-              add_cuts(rest, levels, other, [&](layout_word next) { take(next, transition_kind::all_to_all, levels, end); });
-        gather(word, axis + 1, levels, until, take);
+          for (unsigned others = item_axes_ & ~(1u << axis); others != 0; others &= others - 1)
+            add_cuts(rest, levels, std::countr_zero(others), [&](layout_word next) { take(next, transition_kind::all_to_all, levels, end); });
+        gather(word, axes & (axes - 1), levels, until, take);
       }
     }
+  }
+  // What has the same pieces has been reached from the first of them, and as soon: it costs the same over any dimensions.
+  constexpr bool is_first_of_its_pieces(layout_word word, bool sent) {
+    if (!wide || !is_plain(word)) return true;
+    layout_word pieces = sent ? 1 : 0;
+    for (int axis = 0; axis < max_rank; ++axis) {
+      const int n = pieces_of(word, axis);
+      if (n == 1) continue;
+      if (!is_even(word, axis, n) || n >= 1 << 16) return true;
+      pieces = pieces << 20 | static_cast<layout_word>(axis << 16 | n);  // of three axes at most
+    }
+    for (layout_word known : permuted_)
+      if (known == pieces) return false;
+    permuted_.push(pieces);
+    return true;
   }
   constexpr bool is_reached(layout_word word, bool sent, double seconds) const {
     const int slot = table_[find(word, sent)];
@@ -286,6 +306,8 @@ template <class Cost> class layout_search : layout_words {
   Cost const& cost_;
   layout_word start_ = 0, goal_ = 0;
   growing<int> table_;
+  unsigned item_axes_ = 0;  // along which something can be cut
+  growing<layout_word> permuted_;  // pieces that were tried on other devices
   growing<waiting> heap_;
 };
 
