@@ -291,6 +291,35 @@ TEST_CASE("a move step by step of what turns along its own dimension is refused"
   CHECK(injected == 1);
 }
 
+TEST_CASE("parameters are fetched for every turn, whatever else is ordered") {
+  auto staged = [](pt::plan_base& plan) {
+    pt::policy::data_parallel_of{2}(plan);
+    pt::policy::pipeline_of{2, 3, pt::schedule::one_f_one_b::order}(plan);
+  };
+  CHECK(fault([&](pt::plan_base& plan) {
+          staged(plan);
+          pt::policy::zero_of{3, 2}(plan);
+        }, 6) == "");
+  CHECK(fault([&](pt::plan_base& plan) {
+          staged(plan);
+          pt::policy::recompute_of{"block.*"}(plan);
+          pt::policy::zero_of{3, 2}(plan);
+        }, 7) == "");
+  for (int micro : {1, 3})
+    CHECK(fault([&](pt::plan_base& plan) {  // the last block's weight first, and the turns the other way round
+            plan.op_trans(plan.ops(), pt::split<sample>{micro, "micro"});
+            pt::policy::data_parallel_of{2}(plan);
+            pt::policy::zero_of{3, 2}(plan);
+            plan.op_order(forward_of(plan, "block.1.second", "merge"), forward_of(plan, "block.0.first", "linear"));
+            for (int i = 0; i + 1 < micro; ++i) {
+              const int first = forward_of(plan, "block.0.first", "linear").id;
+              pt::moment later = pt::moment{}.index("micro", i + 1), sooner = pt::moment{}.index("micro", i);
+              later.op = sooner.op = first;
+              plan.op_order(later, sooner);
+            }
+          }, 6) == "");
+}
+
 TEST_CASE("a program that waits for what nobody sends is an error that names the instruction") {
   const training t{};
   graph_type g;

@@ -1,6 +1,8 @@
 // ZeRO: what moves, and what that saves.
 #include <doctest/doctest.h>
 
+#include <vector>
+
 #include <partita/planning.hpp>
 #include <partita/program/lower.hpp>
 
@@ -64,6 +66,33 @@ TEST_CASE("collectives of data parallelism and of ZeRO") {
   CHECK(three.all_reduces == 0);
   CHECK(three.scatters == tower::weights);
   CHECK(three.gathers == 2 * tower::weights - 1);  // no input wants a gradient: the first weight has no backward reader
+}
+
+TEST_CASE("under micro-batches ZeRO 3 gathers a weight for every one, and holds a few at a time") {
+  constexpr int micro = 4;
+  using staged = compose<replicas, pt::policy::pipeline<2, pt::schedule::one_f_one_b, micro>>;
+  using again = compose<staged, pt::policy::recompute<"block.*">>;
+  auto lowered = [](auto policy) {
+    const auto p = pt::plan<model>::by(policy);
+    pt::completed c;
+    REQUIRE(!pt::verify_plan(p.traced(), p, c));
+    const pt::lowering s(p.traced(), p, c);
+    return std::vector<pt::program>{pt::lower(s, 0), pt::lower(s, 1)};  // one of each stage
+  };
+  auto gathers = [](std::vector<pt::program> const& all) {
+    int n = 0;
+    for (pt::program const& p : all)
+      for (pt::instruction const& i : p.instructions) n += i.kind == pt::instruction_kind::all_gather;
+    return n;
+  };
+  const auto two = lowered(compose<staged, pt::policy::zero<2, 4>>{}), three = lowered(compose<staged, pt::policy::zero<3, 4>>{}),
+             two_again = lowered(compose<again, pt::policy::zero<2, 4>>{}), three_again = lowered(compose<again, pt::policy::zero<3, 4>>{});
+  CHECK(gathers(three) == micro * (2 * tower::weights - 1));  // all but the first weight for the backward pass, too
+  for (int stage : {0, 1}) {
+    const auto at = static_cast<std::size_t>(stage);
+    CHECK(three[at].arena_bytes <= two[at].arena_bytes + 4 * tower::weight_bytes);  // of 12 on a stage
+    CHECK(three_again[at].arena_bytes <= two_again[at].arena_bytes + 5 * tower::weight_bytes);
+  }
 }
 
 TEST_CASE("under ZeRO 3 copies of a few weights lie about, not of all") {

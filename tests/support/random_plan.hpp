@@ -80,7 +80,7 @@ class random_plan {
       default:
         op_by_op();
         if (chance(50)) override_some(true);
-        if (!runs_again_ && chance(40)) order_some();  // what runs again waits for gradients too
+        if (chance(40)) order_some();
     }
     if (chance(20)) words_ += random_orders(plan_, random_).make();
     return words_;
@@ -177,12 +177,11 @@ class random_plan {
     if (replicas > 1 && chance(40)) {
       const int stage = 1 + below(3);
       policy::zero_of{stage, replicas}(plan_);
-      again = again || stage == 3;  // parameters are gathered again, not before the gradients before
       say("zero " + std::to_string(stage));
     }
     for (int op = 0; op < g_.ops.size; ++op)
       if (g_.ops[op].when == pass::forward && !plan_.of(op).assigned) plan_.op_assign(ref(op), grid{});
-    if (!staged && !again && chance(30)) order_some();
+    if (!staged && chance(30)) order_some();
     return staged;
   }
   std::pair<std::string, schedule::recipe> any_schedule() {
@@ -251,8 +250,7 @@ class random_plan {
     say("op by op on " + std::to_string(devices) + " devices");
     if (micro > 0 && chance(50)) plan_.op_trans(plan_.ops(), cut_axis{plan_.batch_axis(), micro, mode_name("micro")});
     int coordinate = 0, region = chance(25) ? 1 : 0;  // of ops that are run again
-    runs_again_ = region > 0;
-    if (runs_again_) say("recompute");
+    if (region > 0) say("recompute");
     for (int op = 0; op < g_.ops.size; ++op) {
       if (g_.ops[op].when != pass::forward) continue;
       std::vector<axis_of_grid> mine = dimensions;
@@ -494,7 +492,6 @@ class random_plan {
   graph_data const& g_;
   std::mt19937& random_;
   int most_;
-  bool runs_again_ = false;
   cut_axis turning_{}, along_{};  // cuts that many ops share
   int wide_cut_ = 1;  // pieces of what an interlaced pipeline has spread
   std::string words_;

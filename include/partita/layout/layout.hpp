@@ -106,7 +106,7 @@ constexpr interval piece(std::size_t extent, int pieces, int i, int const* sizes
 // One cut as a tensor, or an op, sees it.
 struct part {
   short mode = -1;          // the plan's name for it
-  signed char axis = -1;    // of the tensor, or the letter of the op; -1: partial results
+  signed char axis = -1;    // of the tensor, or the letter of the op; -1: partial results; -2: copies
   signed char level = -1;   // dimension of the placement; -1: in time
   int pieces = 1;
   int sizes = -1;           // given sizes: where they begin in the plan's list; -1: even
@@ -114,7 +114,8 @@ struct part {
   reduction reduce = reduction::sum;
   bool fold = false;        // piece i is chunks i and 2n-1-i of 2n
   signed char skew = -1;    // in time: coordinate r along this dimension has piece (r - t) mod n at time step t
-  constexpr bool partial() const { return axis < 0; }
+  static constexpr signed char copies = -2;  // in time: the same piece made once more for each index
+  constexpr bool partial() const { return axis == -1; }
   constexpr bool in_time() const { return level < 0; }
   constexpr bool operator==(part const& o) const {
     return mode == o.mode && axis == o.axis && level == o.level && pieces == o.pieces && sizes == o.sizes &&

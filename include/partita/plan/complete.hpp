@@ -18,10 +18,10 @@ struct completion {
   growing<int> last_value;  // per slot: a tensor, or (after all tensors) a tensor made again
   regions again{};
   int reader = -1;  // the op that is being added
-  struct fetching {
-    int reader = -1, not_before = -1;  // of the last move of a fetched parameter
-  };
-  fetching last_fetched[2]{};  // for forward readers, for backward ones
+  int last_fetcher[2]{-1, -1};  // the last node that reads a fetched parameter: of the forward pass, of the backward pass
+  growing<int> fetched_first{};  // moves for the first such node of the backward pass
+  bool fetched = false;         // for the op that is being added
+  time_modes reader_turns{};    // of it: those that cut nothing of the operand that arrives
   bool backward_reader = false;  // it is one of the backward pass, or runs again for one
 
   constexpr void note(wrong what, int op, long have = 0, long allowed = 0) {
@@ -40,9 +40,9 @@ struct completion {
   }
   // Recompute: within one region, backward ops and the region's second replica read what the second replica makes. What
   // comes from outside the region, or is read outside it, is kept.
-  constexpr int slot_read(bool replayed, bool in_turns, int tensor) {
+  constexpr int slot_read(bool replayed, int tensor) {
     const int maker = g.tensors[tensor].op;
-    if (fetches(maker) && !in_turns && (replayed || g.ops[reader].when == pass::backward)) {
+    if (fetches(maker) && (replayed || g.ops[reader].when == pass::backward)) {
       const int slot = tensor + g.tensors.size;  // of the same value, moved again
       if (out.source_value[slot] < 0) out.source_value[slot] = out.source_value[tensor];
       return slot;
@@ -55,8 +55,8 @@ struct completion {
     return tensor + g.tensors.size;
   }
   // A stored tensor that is replicated in time is fetched: moved once for its forward readers and once more for its backward
-  // ones, each time when the readers before it are about to run, so that copies of all do not lie about. (Where ops run
-  // in turns the copy is kept for all turns.)
+  // ones, each time when the readers before it are about to run, so that copies of all do not lie about. Readers that run in
+  // turns, as under micro-batches, have it moved for every turn.
   constexpr bool fetches(int op) const {
     if (g.ops[op].info->source != source_kind::parameter) return false;
     op_plan const& p = plan.of(op);
@@ -64,10 +64,18 @@ struct completion {
       if (p.cuts[k].dim < 0 && p.cuts[k].pieces > 1 && !p.in_space(p.cuts[k].mode)) return true;
     return false;
   }
-  constexpr void delay_fetch(node& move, bool for_backward) {
-    fetching& last = last_fetched[for_backward ? 1 : 0];
-    if (last.reader != reader) last = {reader, last.reader};
-    move.not_before = last.not_before;
+  constexpr void delay_fetch(node& move, int id, bool for_backward) {
+    move.fetched_behind = last_fetcher[for_backward ? 1 : 0];
+    if (for_backward && move.fetched_behind < 0) fetched_first.push(id);
+    fetched = true;
+  }
+  // A node that reads what was fetched: what comes next is fetched when it is about to run. The first of the backward pass
+  // has its own fetched then.
+  constexpr void fetched_for(int id) {
+    for (int move : fetched_first) out.nodes[move].fetched_behind = id;
+    fetched_first.size = 0;
+    last_fetcher[backward_reader ? 1 : 0] = id;
+    fetched = false;
   }
   // Is the piece that a reader wants inside the piece that its own device holds, at the same index in time?
   constexpr bool readable(layout const& held, layout const& wanted, int rank) const {
@@ -141,26 +149,27 @@ struct completion {
     for (int v = last_value[slot]; v >= 0; v = next_value[v]) {
       layout const& have = out.values[v].lay;
       if (same_list(have, l)) return v;
-      bool same = have.where == l.where && have.count == l.count && same_on_axis(have, l, -1);
+      bool same = have.where == l.where && have.count == l.count && same_on_axis(have, l, -1) && same_copies(have, l);
       for (int axis = 0; axis < rank && same; ++axis) same = same_on_axis(have, l, axis);
       if (same) return v;
     }
     return -1;
   }
+  static constexpr bool same_copies(layout const& a, layout const& b) { return same_on_axis(a, b, part::copies); }
   constexpr int change(node_kind kind, int slot, int from, layout const& to) {
     const int tensor = out.values[from].tensor;
     const int id = out.nodes.size;
     node n;
     n.kind = kind;
     n.op = g.tensors[tensor].op;
-    n.over = to;
+    n.over = without_copies(to);
     n.time = times_of(kind == node_kind::assemble ? out.values[from].lay : to);
     n.first_input = out.inputs.size;
     n.input_count = 1;
     out.inputs.push(from);
     n.first_value = add_value(slot, id, to);
     n.value_count = 1;
-    if (kind == node_kind::move && fetches(n.op)) delay_fetch(n, slot >= g.tensors.size);
+    if (kind == node_kind::move && fetches(n.op)) delay_fetch(n, id, slot >= g.tensors.size);
     out.nodes.push(n);
     return n.first_value;
   }
@@ -207,14 +216,17 @@ struct completion {
     int from = out.source_value[slot];
     if (readable(out.values[from].lay, wanted, rank)) return from;
     bool any = false, irregular = false;
-    const layout rest = without_unshared_time(out.values[from].lay, wanted, rank, true, any, irregular),
-                 target = target_of(any && !irregular ? rest : out.values[from].lay, wanted, rank);
+    const layout rest = without_unshared_time(out.values[from].lay, wanted, rank, true, any, irregular);
+    layout target = target_of(any && !irregular ? rest : out.values[from].lay, wanted, rank);
+    if (fetches(g.tensors[tensor_of(slot)].op))
+      for (int m = 0; m < reader_turns.count; ++m)
+        target.push({reader_turns.modes[m], part::copies, -1, reader_turns.extents[m]});
     if (const int turned = by_ring(slot, from, wanted, rank); turned >= 0) return turned;
     // Another reader's move serves, unless it is of later: a micro-batch does not wait for what needs all of them.
     for (int v = last_value[slot]; v >= 0; v = next_value[v])
       if (out.nodes[out.values[v].node].kind == node_kind::move && out.nodes[out.values[v].node].ring != ring_kind::pieces &&
           readable(out.values[v].lay, wanted, rank) &&
-          is_as_early(out.values[v].lay, target))
+          is_as_early(out.values[v].lay, target) && same_copies(out.values[v].lay, target))
         return v;
     from = assembled(from, wanted, rank, true, irregular);
     if (readable(out.values[from].lay, wanted, rank)) return from;
@@ -313,6 +325,12 @@ struct completion {
     if (partial && turns == 0) over = as;
   }
 
+  static constexpr time_modes turns_beside(layout const& over, operand const& x) {
+    time_modes t;
+    for (int p = 0; p < over.count; ++p)
+      if (over.parts[p].in_time() && x.find(over.parts[p].axis) < 0) t.add(over.parts[p].mode, over.parts[p].pieces);
+    return t;
+  }
   constexpr void add_compute(int op, bool replayed = false) {
     op_entry const& e = g.ops[op];
     op_info const& f = *e.info;
@@ -338,7 +356,7 @@ struct completion {
       const int tensor = g.input(e, i);
       if (out.source_value[tensor] < 0) return note(wrong::not_assigned, g.tensors[tensor].op);
       reader = op;  // what it reads may be made again first, by this same function
-      if (!f.variadic) slots[i] = slot_read(replayed, n.time.count > 0, tensor);
+      if (!f.variadic) slots[i] = slot_read(replayed, tensor);
     }
     reader = op;
     backward_reader = replayed || e.when == pass::backward;
@@ -349,6 +367,7 @@ struct completion {
       for (int i = 0; i < e.input_count; ++i) {
         const int tensor = f.variadic ? g.input(e, i) : slots[i];
         operand const& x = f.input(i);
+        reader_turns = turns_beside(n.over, x);
         const int v = spans && f.variadic ? out.source_value[tensor]
                                           : arrive(tensor, operand_layout(g, f, x, n.over, false), x.rank);
         if (f.variadic) many.push(v);
@@ -369,6 +388,7 @@ struct completion {
     }
     if (!replayed) out.node_of_op[op] = self;
     out.nodes.push(n);
+    if (fetched) fetched_for(self);
     // What the op merges itself is complete with its last piece.
     bool merged = false;
     for (int p = 0; p < n.over.count; ++p) merged = merged || f.dims[n.over.parts[p].axis].merged;
@@ -401,6 +421,7 @@ constexpr void add_stores(graph_data const& g, completion& c) {
       continue;
     }
     const layout wanted = out.values[out.source_value[stored]].lay;
+    c.reader_turns = {};
     const int arrived = c.arrive(t, wanted, x.rank);
     node n;
     n.kind = node_kind::store;

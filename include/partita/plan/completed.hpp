@@ -42,7 +42,7 @@ struct time_modes {
 struct node_value {
   int tensor = -1, node = -1;
   bool replayed = false;  // made again for backward readers
-  layout lay;         // its parts in time are the indices under which its pieces are stored
+  layout lay;         // its parts in time are the indices under which its pieces are stored; a fetched one may have copies
 };
 // A move over as many steps as there are devices along a dimension: pieces go to the neighbour in every step, or partial
 // results do, each device adding its own.
@@ -52,9 +52,10 @@ struct node {
   int op = -1;        // the op; for assemble and move the op whose output is changed
   int placed_as = -1; // compute: the op in whose place it runs; itself, but for sums of gradients (complete.hpp)
   bool replayed = false;  // compute: a replica in time, run again for backward readers (recompute)
-  // The op whose inputs must be there first, or memory would not be saved. replayed: a backward op, and what counts are
-  // gradients; a move of a fetched parameter: the reader of the one before.
+  // What runs no earlier than the inputs of others are there, or memory would not be saved; where this contradicts what must
+  // be so it does not count. replayed: a backward op, whose gradients count.
   int not_before = -1;
+  int fetched_behind = -1;  // a move of a fetched parameter: the node that reads the parameter fetched before it
   layout over;        // compute: cuts by letter of the op; else the layout made
   time_modes time;
   ring_kind ring = ring_kind::none;  // of a move
@@ -77,6 +78,13 @@ struct completed {
   constexpr int input(node const& n, int i) const { return inputs[n.first_input + i]; }
 };
 
+constexpr layout without_copies(layout const& l) {
+  layout r;
+  r.where = l.where;
+  for (int p = 0; p < l.count; ++p)
+    if (l.parts[p].axis != part::copies) r.push(l.parts[p]);
+  return r;
+}
 // The time modes under which a value's pieces are stored.
 constexpr time_modes times_of(layout const& l) {
   time_modes t;

@@ -1,289 +1,10 @@
-// Instances of a completed plan, (node, indices in time), and what each must wait for: data, wishes, and the readers of
-// a stored tensor before its update. Space is collapsed: all pieces in space of one instance are one.
+// Instances of a completed plan in the order in which they can run: what waits for what, and cycles.
 #pragma once
-#include <partita/plan/resolve.hpp>
+#include <partita/plan/delays.hpp>
 
 #include <partita/core/begin_planning_code.hpp>
 
 namespace partita {
-
-struct instance_graph {
-  growing<int> first;        // per node: its first instance; one more entry at the end
-  int instances = 0;         // of nodes
-  int vertices = 0;          // and one more per wish
-  growing<int> begin, to;    // edges, by their source
-  growing<int> waits;        // per vertex: how many edges end there
-  growing<int> wish_lines;   // of the policy, per wish
-  growing<int> priority;     // per instance; empty where none was given
-};
-
-namespace detail {
-
-// The node's own index tuple of an instance.
-constexpr void index_of(node const& n, int i, int* at) { n.time.index(i, at); }
-
-// Calls `visit` with every instance of `made`'s node that a reader at the given index waits for.
-template <class F>
-constexpr void each_producer(completed const& c, instance_graph const& ig, int value_id, time_modes const& reader,
-                             int const* at, F visit) {
-  node_value const& v = c.values[value_id];
-  node const& made = c.nodes[v.node];
-  int low[max_time_modes]{}, high[max_time_modes]{};
-  for (int m = 0; m < made.time.count; ++m) {
-    const int mine = reader.find(made.time.modes[m]);
-    bool stored = false;
-    for (int p = 0; p < v.lay.count; ++p)
-      stored = stored || (v.lay.parts[p].in_time() && v.lay.parts[p].mode == made.time.modes[m]);
-    if (mine >= 0 && stored) low[m] = high[m] = at[mine];
-    else if (completed::puts_together(made)) low[m] = high[m] = made.time.extents[m] - 1;
-    else high[m] = made.time.extents[m] - 1;
-  }
-  int now[max_time_modes]{};
-  for (int m = 0; m < made.time.count; ++m) now[m] = low[m];
-  for (;;) {
-    int i = 0;
-    for (int m = 0; m < made.time.count; ++m) i = i * made.time.extents[m] + now[m];
-    visit(ig.first[v.node] + i);
-    int m = made.time.count - 1;
-    while (m >= 0 && now[m] == high[m]) {
-      now[m] = low[m];
-      --m;
-    }
-    if (m < 0) return;
-    ++now[m];
-  }
-}
-
-// Calls `visit` with every instance of a node at the given indices of some modes.
-template <class F> constexpr void each_reader(node const& r, time_modes const& times, int const* at, F visit) {
-  for (int i = 0, count = r.time.size(); i < count; ++i) {
-    int mine[max_time_modes]{};
-    r.time.index(i, mine);
-    bool same = true;
-    for (int m = 0; m < times.count; ++m)
-      if (const int k = r.time.find(times.modes[m]); k >= 0) same = same && mine[k] == at[m];
-    if (same) visit(i);
-  }
-}
-// The instance of a ring's step before this one, or -1.
-constexpr int previous_in_ring(node const& n, int i, int steps = 1) {
-  int at[max_time_modes]{};
-  n.time.index(i, at);
-  const int m = n.time.find(n.ring_mode);
-  if (at[m] < steps) return -1;
-  at[m] -= steps;
-  int before = 0;
-  for (int k = 0; k < n.time.count; ++k) before = before * n.time.extents[k] + at[k];
-  return before;
-}
-// The instance of an assemble node that comes before this one into the same buffer, or -1.
-constexpr int previous_assembled(completed const& c, node const& n, int i) {
-  int at[max_time_modes]{};
-  n.time.index(i, at);
-  layout const& made = c.values[n.first_value].lay;
-  int m = n.time.count - 1;
-  for (; m >= 0; --m) {
-    bool kept = false;
-    for (int p = 0; p < made.count; ++p) kept = kept || (made.parts[p].in_time() && made.parts[p].mode == n.time.modes[m]);
-    if (kept) continue;
-    if (at[m] > 0) {
-      --at[m];
-      break;
-    }
-    at[m] = n.time.extents[m] - 1;
-  }
-  if (m < 0) return -1;
-  int before = 0;
-  for (int k = 0; k < n.time.count; ++k) before = before * n.time.extents[k] + at[k];
-  return before;
-}
-
-constexpr bool node_matches(graph_data const& g, plan_base const& plan, node const& n, moment_entry const& m) {
-  if (n.kind != node_kind::compute) return false;
-  // An op by name is its first run; that for backward readers is meant where its pass is said.
-  if (m.op >= 0 && (n.op != m.op || (m.when < 0 && n.replayed))) return false;
-  if (m.when >= 0 && static_cast<int>(n.replayed ? pass::backward : g.ops[n.op].when) != m.when) return false;
-  for (int p = 0; p < m.place_count; ++p)
-    if (coordinate_of(g, plan, n.placed_as, m.places[p].mode) != m.places[p].index) return false;
-  return true;
-}
-
-// The instances that a moment names, found once for all its indices.
-struct moments {
-  graph_data const& g;
-  plan_base const& plan;
-  completed const& c;
-  instance_graph const& ig;
-  struct chosen {
-    moment_entry who;
-    growing<int> nodes;
-  };
-  growing<chosen> known{};
-
-  constexpr growing<int> const& nodes_of(moment_entry const& m) {
-    int k = 0;
-    while (k < known.size && !same_ops(known[k].who, m)) ++k;
-    if (k == known.size) {
-      known.push({m, {}});
-      for (int id = 0; id < c.nodes.size; ++id)
-        if (node_matches(g, plan, c.nodes[id], m)) known[k].nodes.push(id);
-    }
-    return known[k].nodes;
-  }
-  // Calls `visit` with every instance. Returns whether there is one.
-  template <class F> constexpr bool each(moment_entry const& m, F visit) {
-    bool hit = false;
-    for (int id : nodes_of(m)) {
-      node const& n = c.nodes[id];
-      int low[max_time_modes]{}, high[max_time_modes]{}, now[max_time_modes]{};
-      for (int q = 0; q < n.time.count; ++q) high[q] = n.time.extents[q] - 1;
-      bool there = true;
-      for (int k = 0; k < m.index_count && there; ++k) {
-        const int q = n.time.find(m.indices[k].mode);
-        there = q >= 0 && m.indices[k].index < n.time.extents[q];
-        if (there) low[q] = high[q] = m.indices[k].index;
-      }
-      if (!there) continue;
-      hit = true;
-      for (int q = 0; q < n.time.count; ++q) now[q] = low[q];
-      for (int q = 0; q >= 0;) {
-        int i = 0;
-        for (int k = 0; k < n.time.count; ++k) i = i * n.time.extents[k] + now[k];
-        visit(ig.first[id] + i);
-        for (q = n.time.count - 1; q >= 0 && now[q] == high[q]; --q) now[q] = low[q];
-        if (q >= 0) ++now[q];
-      }
-    }
-    return hit;
-  }
-  constexpr finding names_nothing(moment_entry const& m, int line) const {
-    finding f{wrong::order_names_nothing};
-    f.line = line;
-    if (m.op >= 0) f.op.put(g.name(m.op).view());
-    for (int p = 0; p < m.place_count; ++p) put(f.op, plan.modes()[m.places[p].mode].view(), " ", m.places[p].index);
-    for (int k = 0; k < m.index_count; ++k) put(f.op, "index ", "", m.indices[k].index, plan.modes()[m.indices[k].mode].view());
-    return f;
-  }
-
- private:
-  static constexpr void put(text<96>& to, std::string_view what, std::string_view between, int number, std::string_view of = "") {
-    if (to.size > 0) to.put(of.empty() ? ", " : " at ");
-    to.put(what);
-    to.put(between);
-    to.put(number);
-    if (of.empty()) return;
-    to.put(" of ");
-    to.put(of);
-  }
-};
-
-// Does an instance of `n` at index i wait for exactly the instance i of the value's maker? So it is nearly everywhere:
-// one has to look at the modes once, and not for every index.
-constexpr bool waits_for_its_own_index(completed const& c, node_value const& v, node const& n) {
-  node const& made = c.nodes.at[v.node];
-  if (made.time.count != n.time.count) return false;
-  for (int m = 0; m < n.time.count; ++m) {
-    if (made.time.modes[m] != n.time.modes[m] || made.time.extents[m] != n.time.extents[m]) return false;
-    bool stored = false;
-    for (int p = 0; p < v.lay.count; ++p) stored = stored || (v.lay.parts[p].in_time() && v.lay.parts[p].mode == n.time.modes[m]);
-    if (!stored) return false;
-  }
-  return true;
-}
-
-// Calls `visit(from, to)` for every edge. Arrays are read through `at`: a call costs constant evaluation more than the
-// access.
-template <class F>
-constexpr void each_edge(graph_data const& g, plan_base const& plan, completed const& c, instance_graph const& ig,
-                         finding& first, F visit) {
-  for (int id = 0; id < c.nodes.size; ++id) {
-    node const& n = c.nodes.at[id];
-    const int own = ig.first.at[id], count = ig.first.at[id + 1] - own;
-    auto after = [&](int value_id) {  // all instances wait for theirs of a value
-      node_value const& v = c.values.at[value_id];
-      const int made = ig.first.at[v.node];
-      if (waits_for_its_own_index(c, v, n)) {
-        for (int i = 0; i < count; ++i) visit(made + i, own + i);
-      } else if (c.nodes.at[v.node].time.count == 0) {
-        for (int i = 0; i < count; ++i) visit(made, own + i);
-      } else
-        for (int i = 0; i < count; ++i) {
-          int at[max_time_modes]{};
-          n.time.index(i, at);
-          each_producer(c, ig, value_id, n.time, at, [&](int from) { visit(from, own + i); });
-        }
-    };
-    for (int k = 0; k < n.input_count; ++k) after(c.inputs.at[n.first_input + k]);
-    if (n.not_before >= 0 && c.node_of_op[n.not_before] >= 0) {
-      node const& entry = c.nodes[c.node_of_op[n.not_before]];
-      for (int k = 0; k < entry.input_count; ++k) {
-        const int v = c.input(entry, k);
-        if (n.kind == node_kind::move) {  // once, before the first of the turns
-          const int first_turn[max_time_modes]{};
-          each_producer(c, ig, v, entry.time, first_turn, [&](int from) { visit(from, own); });
-        } else if (g.ops[g.tensors[c.values[v].tensor].op].when == pass::backward) after(v);
-      }
-    }
-    if (n.kind == node_kind::assemble)
-      for (int i = 0; i < count; ++i)
-        if (const int before = previous_assembled(c, n, i); before >= 0) visit(own + before, own + i);
-    if (n.ring != ring_kind::none)
-      for (int i = 0; i < count; ++i)
-        if (const int before = previous_in_ring(n, i); before >= 0) visit(own + before, own + i);
-  }
-  // A ring of pieces with one reader is no more than a step ahead of it, or it would hold them all.
-  growing<int> readers;
-  for (int id = 0; id < c.nodes.size; ++id) {
-    node const& n = c.nodes[id];
-    if (n.ring != ring_kind::pieces) continue;
-    if (readers.size == 0) {
-      readers.resize(c.values.size);
-      for (int v : c.inputs) ++readers[v];
-    }
-    if (readers[n.first_value] != 1) continue;
-    for (int other = id + 1; other < c.nodes.size; ++other) {
-      node const& r = c.nodes[other];
-      for (int k = 0; k < r.input_count; ++k) {
-        if (c.input(r, k) != n.first_value || r.time.find(n.ring_mode) < 0) continue;
-        for (int i = 0, count = n.time.size(); i < count; ++i) {
-          const int before = previous_in_ring(n, i, 2);
-          if (before < 0) continue;
-          int at[max_time_modes]{};
-          n.time.index(before, at);
-          each_reader(r, n.time, at, [&](int which) { visit(ig.first[other] + which, ig.first[id] + i); });
-        }
-      }
-    }
-  }
-  // Readers of a stored tensor before the op that renews it: also those of its views, and of moves of it, since a slice,
-  // or what a device sends itself, is a place inside it.
-  growing<int> stored;  // per tensor: the stored one whose bytes it may be, or -1
-  for (int t = 0; t < g.tensors.size; ++t) {
-    op_entry const& e = g.ops[g.tensors[t].op];
-    stored.push(e.info->source != source_kind::none ? t : e.info->is_view ? stored[g.input(e, 0)] : -1);
-  }
-  for (int id = 0; id < c.nodes.size; ++id) {
-    node const& n = c.nodes[id];
-    for (int k = 0; k < n.input_count; ++k) {
-      const int of = stored[c.values[c.input(n, k)].tensor], writer = of < 0 ? -1 : c.renewed_by[of];
-      if (writer < 0 || writer == id) continue;
-      for (int i = 0, count = n.time.size(); i < count; ++i) visit(ig.first[id] + i, ig.first[writer]);
-    }
-  }
-  // Wishes: all of the first, then the wish's own vertex, then all of the second.
-  moments named{g, plan, c, ig};
-  bool any = true;  // does the wish before end in anything?
-  for (int w = 0; w < plan.wishes().size; ++w) {
-    wish const& x = plan.wishes()[w];
-    const int vertex = ig.instances + w;
-    if (x.continues && !any) visit(vertex - 1, vertex);
-    const bool begins = named.each(x.first, [&](int i) { visit(i, vertex); });
-    any = named.each(x.second, [&](int i) { visit(vertex, i); });
-    if (!x.lenient && x.line != 0 && !first && !(begins && any)) first = named.names_nothing(begins ? x.second : x.first, x.line);
-  }
-}
-
-}  // namespace detail
 
 constexpr finding build_instances(graph_data const& g, plan_base const& plan, completed const& c, instance_graph& ig) {
   finding first{};
@@ -304,14 +25,29 @@ constexpr finding build_instances(graph_data const& g, plan_base const& plan, co
   for (wish const& w : plan.wishes()) ig.wish_lines.push(w.line);
   growing<int> ends;  // of each edge: from, to
   ends.reserve(4 * ig.vertices + 16);
-  detail::each_edge(g, plan, c, ig, first, [&](int from, int to) {
+  auto add = [&](int from, int to) {
     if (ends.size + 2 > ends.room) ends.reserve(2 * ends.room);
     ends.at[ends.size] = from;
     ends.at[ends.size + 1] = to;
     ends.size += 2;
-    ++ig.begin.at[from + 1];
-    ++ig.waits.at[to];
-  });
+  };
+  detail::each_edge(g, plan, c, ig, first, add);
+  const int fixed = ends.size / 2;
+  detail::each_delay(g, c, ig, add);
+  if (fixed < ends.size / 2) {
+    const detail::consistent_edges chosen(ends, fixed, ig.vertices);
+    int kept = fixed;
+    for (int e = fixed; e < ends.size / 2; ++e) {
+      if (chosen.dropped[e]) continue;
+      ends[2 * kept] = ends[2 * e];
+      ends[2 * kept++ + 1] = ends[2 * e + 1];
+    }
+    ends.size = 2 * kept;
+  }
+  for (int e = 0; e < ends.size; e += 2) {
+    ++ig.begin.at[ends.at[e] + 1];
+    ++ig.waits.at[ends.at[e + 1]];
+  }
   for (int v = 0; v < ig.vertices; ++v) ig.begin.at[v + 1] += ig.begin.at[v];
   if (plan.preferences().size > 0) {
     for (int i = 0; i < ig.instances; ++i) ig.priority.push(0);

@@ -62,6 +62,23 @@ constexpr bool goes_round(node const& n, layout const& from, layout const& to, i
   return n.kind == node_kind::move && r.part >= 0 && same_list(r.made, to) &&
          (sums ? from : to).parts[r.part].mode == n.ring_mode;
 }
+// Moves alone make copies, one for each index in time of what does not differ over them.
+constexpr bool copies_well(node const& n, layout const& from, layout const& to) {
+  for (int k = 0, p = part_on(to, part::copies, k); p >= 0; p = part_on(to, part::copies, ++k)) {
+    if (n.kind != node_kind::move || n.ring != ring_kind::none || !to.parts[p].in_time()) return false;
+    if (times_of(from).find(to.parts[p].mode) >= 0) return false;
+  }
+  return true;
+}
+constexpr bool has_copies(layout const& l) { return part_on(l, part::copies, 0) >= 0; }
+// A copy is read at its own index.
+constexpr bool reads_its_copy(node const& n, layout const& read) {
+  for (int k = 0, p = part_on(read, part::copies, k); p >= 0; p = part_on(read, part::copies, ++k)) {
+    const int m = n.time.find(read.parts[p].mode);
+    if (m < 0 || n.time.extents[m] != read.parts[p].pieces) return false;
+  }
+  return true;
+}
 // An instance of a node for every index in time of what it is cut by.
 constexpr bool runs_as_often(time_modes const& a, time_modes const& b) {
   if (a.count != b.count) return false;
@@ -105,9 +122,10 @@ constexpr finding check_flow(graph_data const& g, plan_base const& plan, complet
     if (n.kind == node_kind::store) continue;
     if (n.kind != node_kind::compute) {
       node_value const &from = c.values[c.input(n, 0)], &to = c.values[n.first_value];
-      if (from.node >= id || from.tensor != to.tensor || !changes_well(n.kind, from.lay, to.lay) || !same_list(to.lay, n.over) ||
+      if (from.node >= id || from.tensor != to.tensor || !changes_well(n.kind, from.lay, to.lay) ||
+          !same_list(without_copies(to.lay), n.over) || !copies_well(n, from.lay, to.lay) ||
           !goes_round(n, from.lay, to.lay, g.operand_of(to.tensor).rank) ||
-          !runs_as_often(n.time, times_of(completed::puts_together(n) ? from.lay : n.over)))
+          !runs_as_often(n.time, times_of(completed::puts_together(n) ? from.lay : to.lay)))
         return plan.about(wrong::flow_differs, n.op, nullptr, 0, 0, 0);
       continue;
     }
@@ -116,7 +134,7 @@ constexpr finding check_flow(graph_data const& g, plan_base const& plan, complet
     for (int i = 0; i < n.input_count; ++i) {
       node_value const& v = c.values[c.input(n, i)];
       operand const& x = f.input(i);
-      if (v.tensor != g.input(e, i) || v.node >= id) return plan.about(wrong::flow_differs, n.op, nullptr, i, 0, 0);
+      if (v.tensor != g.input(e, i) || v.node >= id || !reads_its_copy(n, v.lay)) return plan.about(wrong::flow_differs, n.op, nullptr, i, 0, 0);
       if (f.variadic) continue;
       passes = passes || (f.passes_partial && has_partial(v.lay));
       const layout wanted = operand_layout(g, f, x, n.over, false);
@@ -136,7 +154,7 @@ constexpr finding check_flow(graph_data const& g, plan_base const& plan, complet
       if (f.variadic && n.over.where.rank > 0 && spans_all(g, n.op))  // each device sums what lies there
         follows.push({n.over.where.modes[0], -1, 0, c.devices, -1, 1, reduction::sum});
       if (same_list(made, follows)) continue;
-      bool good = made.where == follows.where && (passes || same_on_axis(made, follows, -1));
+      bool good = !has_copies(made) && made.where == follows.where && (passes || same_on_axis(made, follows, -1));
       for (int axis = 0; axis < f.outputs[o].rank && good; ++axis) good = same_on_axis(made, follows, axis);
       if (!good) return plan.about(wrong::flow_differs, n.op, nullptr, n.input_count + o, 0, 0);
     }

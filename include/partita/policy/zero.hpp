@@ -2,7 +2,7 @@
 //   stage 1  each updates its part of every parameter and holds that part of the optimizer's state
 //   stage 2  and receives that part of the gradient alone: a reduce-scatter in place of an all-reduce
 //   stage 3  and stores that part of the parameter alone; it is gathered shortly before its forward readers, and again
-//            before its backward ones. Under micro-batches it is gathered once and kept for all of them.
+//            before its backward ones, for every micro-batch
 // Compose it after all other policies: it cuts what they have left.
 #pragma once
 #include <partita/plan/resolve.hpp>

@@ -84,7 +84,7 @@ class plan_reader {
     std::string out;
     for (int p = 0; p < l.count; ++p) {
       part const& x = l.parts[p];
-      if (x.partial()) continue;
+      if (x.axis < 0) continue;  // partial results, copies
       if (!out.empty()) out += ", ";
       out += std::string(axis_name(x.axis)) + " " + std::to_string(x.pieces) + (x.in_time() ? " in time (" : " over ") + mode(x.mode) +
              (x.in_time() ? ")" : "");
