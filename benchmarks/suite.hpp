@@ -10,8 +10,9 @@
 namespace benchmark_model {
 
 inline suite_case gpt_case(std::string name, int devices, int layers, std::size_t hidden, std::size_t heads, std::size_t samples,
-                           pt::expert_options grid = {}) {
-  return a_case(std::move(name), a100(devices), gpt<pt::bf16>{layers}, gpt_sizes{layers, 51200, hidden, heads, samples, 2048}, std::move(grid));
+                           pt::expert_options grid = {}, pt::constraints given = {}) {
+  const gpt_sizes sizes{layers, 51200, hidden, heads, samples, 2048};
+  return a_case(std::move(name), a100(devices), gpt<pt::bf16>{layers}, sizes, std::move(grid), std::move(given));
 }
 inline suite_case swin_case(std::string name, int devices) {
   const swin_sizes s{{2, 2, 42, 4}, 512, 16, 64, 576, 128, 22000};
@@ -27,6 +28,9 @@ inline std::vector<suite_case> suite() {
   pt::expert_options many;  // a plan of 1,024 devices takes about a second to simulate
   many.micro_batches = {64, 128};
   many.zero = {1};
+  pt::constraints schedules;
+  schedules.schedules = {pt::schedule_kind::one_f_one_b, pt::schedule_kind::interleaved, pt::schedule_kind::zero_bubble_h1,
+                         pt::schedule_kind::zero_bubble_h2};
   pt::expert_options some;  // and one of a deep Evoformer two or three
   some.micro_batches = {2, 8};
   return {
@@ -34,6 +38,7 @@ inline std::vector<suite_case> suite() {
       gpt_case("GPT-3 1.3B on 8 A100", 8, 24, 2048, 16, 64),
       gpt_case("GPT-3 6.7B on 16 A100", 16, 32, 4096, 32, 256),
       gpt_case("GPT-3 175B on 1,024 A100", 1024, 96, 12288, 96, 1536, many),
+      gpt_case("GPT-3 175B on 1,024 A100, more schedules", 1024, 96, 12288, 96, 1536, many, schedules),
       gpt_case("GPT 1T on 1,024 A100", 1024, 128, 25600, 160, 3072, many),
       a_case("Llama 8B on 16 H100", pt::preset::dgx_h100(2), llama{32}, llama_sizes{}),
       a_case("Llama 70B on 64 H100", pt::preset::dgx_h100(8), llama{80}, llama_sizes{80, 128256, 8192, 8, 8, 28672, 128, 8192}),

@@ -34,14 +34,15 @@ struct suite_case {
 };
 
 template <class Model, class Sizes>
-suite_case a_case(std::string name, pt::cluster on, Model const& model, Sizes const& sizes, pt::expert_options grid = {}) {
+suite_case a_case(std::string name, pt::cluster on, Model const& model, Sizes const& sizes, pt::expert_options grid = {},
+                  pt::constraints given = {}) {
   using training = pt::training<Model, pt::adamw, pt::clip_norm>;
   auto run = [=](pt::cluster const& c, pt::expert_options const& how) {
     auto now = [] { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); };
     const training trained{model, {}, {}, {}};
     suite_result r;
     double begin = now();
-    const auto found = pt::search<training>(c, {}, trained, sizes.bindings());
+    const auto found = pt::search<training>(c, given, trained, sizes.bindings());
     r.search_seconds = now() - begin;
     r.why = found.why;
     r.cost = found.seconds;

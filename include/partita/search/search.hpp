@@ -4,6 +4,7 @@
 // The plan is the best of the declared space (docs/reference/search.md) by the planner's cost, or as near to it as the
 // bound says.
 #pragma once
+#include <cstdio>
 #include <string>
 #include <utility>
 #include <vector>
@@ -110,10 +111,16 @@ inline search_report explain(spaces::plan_space const& space, spaces::exact_outc
   }
   found_stage const& slow = r.of_stages[slowest];
   const double busy = shape.micro_batches * slow.seconds;
-  r.bound_by = words({"stage ", slowest, " works for ", busy, " s of ", o.time, " s and brings gradients together for ", slow.step_seconds,
-                      " s; the fullest device holds ", o.memory / (1 << 20), " of ", space.of().limit / (1 << 20), " MiB, and ",
-                      fits_free ? "no block runs again" : "blocks run again to fit"});
-  if (turned > 0) r.bound_by += words({", heads and features of ", turned, " of them in turns"});
+  auto few = [](double x) {  // digits
+    char text[32];
+    std::snprintf(text, sizeof text, "%.4g", x);
+    return std::string(text);
+  };
+  auto size = [&](double bytes) { return bytes >= 1 << 30 ? few(bytes / (1 << 30)) + " GiB" : few(bytes / (1 << 20)) + " MiB"; };
+  r.bound_by = "stage " + std::to_string(slowest) + " works for " + few(busy) + " s of " + few(o.time) + " s and brings gradients together for " +
+               few(slow.step_seconds) + " s; the fullest device holds " + size(o.memory) + " of " + size(space.of().limit) + ", and " +
+               (fits_free ? "no block runs again" : "blocks run again to fit");
+  if (turned > 0) r.bound_by += ", heads and features of " + std::to_string(turned) + " of them in turns";
   return r;
 }
 
