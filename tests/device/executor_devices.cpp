@@ -5,6 +5,9 @@
 #include <algorithm>
 
 #include <cstdint>
+#include <span>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include <partita/train/thread_devices.hpp>
@@ -161,4 +164,80 @@ TEST_CASE("memory comes when it is touched") {
     CHECK(m.data() == nullptr);
   }
   CHECK(pt::on_cpu::memory(0).resident() == 0);
+}
+
+namespace {
+// A communicator that makes one call at a time.
+class one_by_one {
+ public:
+  explicit one_by_one(pt::thread_communicator of) : of_(of) {}
+  int rank() const { return of_.rank(); }
+  void all_reduce(std::size_t group, void* buffer, std::size_t count, pt::dtype type, pt::reduction how) {
+    of_.all_reduce(group, buffer, count, type, how);
+  }
+  void all_gather(std::size_t group, void const* mine, void* all, std::span<const std::size_t> counts, pt::dtype type) {
+    of_.all_gather(group, mine, all, counts, type);
+  }
+  void reduce_scatter(std::size_t group, void const* all, void* mine, std::span<const std::size_t> counts, pt::dtype type,
+                      pt::reduction how) {
+    of_.reduce_scatter(group, all, mine, counts, type, how);
+  }
+  void all_to_all(std::size_t group, void const* send, std::span<const std::size_t> counts, void* receive,
+                  std::span<const std::size_t> receives, pt::dtype type) {
+    of_.all_to_all(group, send, counts, receive, receives, type);
+  }
+  void exchange(std::span<const pt::message> sends, std::span<const pt::message> receives) { of_.exchange(sends, receives); }
+
+ private:
+  pt::thread_communicator of_;
+};
+
+// Three calls of every kind as one, on whole numbers. What the ranks hold after, and how often rank 0 called.
+template <class Communicator> std::pair<std::vector<std::vector<float>>, std::uint64_t> run_joined() {
+  const std::vector<int> both{0, 1};
+  pt::thread_world world(2, {both});
+  std::vector<std::vector<float>> held(2);
+  auto run_rank = [&](int r) {
+    program_maker m(r, {both});
+    const std::vector<std::vector<std::size_t>> counts{{3, 5}, {40, 0}, {16, 16}};
+    auto join = [&](pt::instruction_kind kind) {
+      for (auto const& c : counts) {
+        const std::size_t mine = c[static_cast<std::size_t>(r)], all = c[0] + c[1];
+        const bool scatters = kind == pt::instruction_kind::reduce_scatter, in_place = kind == pt::instruction_kind::all_reduce;
+        const int from = in_place ? -1 : m.buffer(scatters ? all : mine, pt::f32, -1, pt::region::state),
+                  to = m.buffer(scatters ? mine : all, pt::f32, -1, pt::region::state);
+        m.collective(kind, 0, from, to, in_place ? std::vector{all} : c);
+      }
+      m.made.instructions.resize(m.made.instructions.size() - counts.size() + 1);
+      m.made.instructions.back().call_count = static_cast<int>(counts.size());
+    };
+    join(pt::instruction_kind::all_reduce);
+    join(pt::instruction_kind::all_gather);
+    join(pt::instruction_kind::reduce_scatter);
+    pt::plan_memory(m.made);
+    held[static_cast<std::size_t>(r)].resize(m.made.state_bytes / sizeof(float));
+    std::vector<float>& state = held[static_cast<std::size_t>(r)];
+    for (std::size_t i = 0; i < state.size(); ++i) state[i] = static_cast<float>(100 * r) + static_cast<float>(i % 97);
+    const small_graph graph;
+    pt::on_cpu::workers team(1);
+    Communicator comm(world.communicator(r));
+    const pt::on_cpu::instruction_runner<Communicator> runner(m.made, graph.data, graph.launchers, graph.keys,
+                                                               std::as_writable_bytes(std::span(state)), {}, comm, team);
+    for (pt::instruction const& i : m.made.instructions) runner.run(i, {}, true);
+  };
+  std::thread other(run_rank, 1);
+  run_rank(0);
+  other.join();
+  std::uint64_t calls = 0;
+  for (std::uint64_t n : world.traffic(0).calls) calls += n;
+  return {held, calls};
+}
+}  // namespace
+
+TEST_CASE("calls that are one are made one by one where a communicator cannot do otherwise") {
+  const auto [joined, once] = run_joined<pt::thread_communicator>();
+  const auto [apart, each] = run_joined<one_by_one>();
+  CHECK(once == 3);
+  CHECK(each == 9);
+  CHECK(joined == apart);
 }
