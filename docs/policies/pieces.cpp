@@ -84,6 +84,9 @@ using zero3 = policy::compose<policy::data_parallel<2>, policy::zero<3, 2>>;  //
 // [recompute]
 using again = policy::compose<policy::single_device, policy::recompute<"block.*">>;
 // [/recompute]
+// [selective]
+using selective = policy::compose<policy::single_device, policy::recompute<"block.*.attention*">>;
+// [/selective]
 // [coshard]
 using coshard = policy::compose<policy::single_device, policy::coshard<inner, 4, "block.*">>;
 // [/coshard]
@@ -146,6 +149,7 @@ int main(int argc, char** argv) {
   show<transformer, zero2>("zero2", {.ops = pt::glob("block.0.q* block.0.up*"), .when = pt::pass::backward});
   show<transformer, zero3>("zero3", block);
   show<transformer, again>("recompute", block, 3, true);
+  show<transformer, selective>("selective", block, 3, true);
   show<transformer, coshard>("coshard", block);
   show<transformer, composed>("composed", block);
 }

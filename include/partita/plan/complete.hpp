@@ -56,9 +56,15 @@ struct completion {
   }
   // A stored tensor that is replicated in time is fetched: moved once for its forward readers and once more for its backward
   // ones, each time when the readers before it are about to run, so that copies of all do not lie about. Readers that run in
-  // turns, as under micro-batches, have it moved for every turn.
+  // turns, as under micro-batches, have it moved for every turn. So is what it is converted to for use, where each device
+  // converts its piece.
   constexpr bool fetches(int op) const {
-    if (g.ops[op].info->source != source_kind::parameter) return false;
+    op_entry const& e = g.ops[op];
+    if (e.info->source == source_kind::none && e.input_count == 1 && e.when == pass::forward && plan.of(op).cut_count > 0) {
+      const int maker = g.tensors[g.input(e, 0)].op;
+      return g.ops[maker].info->source == source_kind::parameter && e.info->kind == "cast" && fetches(maker);
+    }
+    if (e.info->source != source_kind::parameter) return false;
     op_plan const& p = plan.of(op);
     for (int k = 0; k < p.cut_count; ++k)
       if (p.cuts[k].dim < 0 && p.cuts[k].pieces > 1 && !p.in_space(p.cuts[k].mode)) return true;

@@ -50,6 +50,19 @@ struct zero_of {
       dim const& x = g.ops[op].info->dims[d];
       plan.op_trans(op_ref{&g, op}, cut_axis{x.axis, pieces, over});
     };
+    // A parameter that is used in another type than it is stored in: stage 3 converts pieces and gathers those; the gradient's
+    // sum is received in pieces before it is converted.
+    for (int op = 0; op < g.ops.size && stage >= 2; ++op) {
+      op_entry const& e = g.ops[op];
+      if (e.info->kind != "cast" || e.when != (stage >= 3 ? pass::forward : pass::backward)) continue;
+      int of = stage >= 3 ? g.tensors[g.input(e, 0)].op : 0;
+      for (; stage == 2 && of < axis.size; ++of)
+        if (axis[of] >= 0 && g.tensors[g.ops[of].first_output].gradient == e.first_output) break;
+      if (of >= axis.size || axis[of] < 0) continue;
+      if (stage == 2) inherit(plan, op);
+      for (int d = 0; d < e.info->dim_count; ++d)
+        if (e.info->dims[d].axis->id == g.ops[of].info->dims[axis[of]].axis->id) add(op, d);
+    }
     for (int op = 0; op < g.ops.size; ++op) {
       op_entry const& e = g.ops[op];
       if (stage >= 3) {
