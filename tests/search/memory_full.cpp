@@ -75,6 +75,11 @@ TEST_CASE("the same under interleaved and zero-bubble schedules") {
   given.chunks = {2, 3};
   try_points(benchmark_model::gpt<bf16>{6}, 5, 40, given);
   try_points(benchmark_model::gpt<f32>{6}, 6, 40, given);
+  // Deep pipelines, where most is in flight.
+  given.stages = {4, 8};
+  given.devices_per_stage = {1, 2};
+  given.micro_batches = {16};
+  try_points(benchmark_model::gpt<bf16>{6}, 7, 20, given);
 }
 
 TEST_CASE("the memory that a search counts is no less than what the lowered plan needs") {

@@ -1,6 +1,7 @@
 // What an option of an op costs on one grid: the piece that a device runs, forward and backward, and its parameters.
 #pragma once
 #include <algorithm>
+#include <array>
 #include <vector>
 
 #include <partita/search/cut_options.hpp>
@@ -85,12 +86,18 @@ class option_costs {
   }
 
  private:
+  // Gradients that those of weights are made from wait with them, beside what the forward pass has kept.
   // With TW for the gradients of weights, k of them fill: a step takes sum_s (t_s - k TW_s) + max_s ((m - 1) t_s + k TW_s + g_s),
   // which is as if t_s were shorter by k TW_s, and the step longer by m k TW_s.
   void fill_bubbles(cost& r, searched_op const& x, std::size_t const* pieces) const {
     double of_weights = 0;
     for (caused_op const& b : x.backward)
-      if (b.of_weights) of_weights += seconds_of(b, pieces);
+      if (b.of_weights) {
+        of_weights += seconds_of(b, pieces);
+        const std::array<std::size_t, max_dims> extents = extents_of(b, pieces);
+        for (int i = 0; i < b.info->input_count; ++i)
+          if (b.waits_with[i]) r.kept += elements_of(b.info->input(i), extents.data()) * static_cast<double>(size_of(b.info->input(i).type));
+      }
     const double filled = std::min(how_.fills * of_weights, r.forward + r.backward);
     r.step += how_.micro_batches * filled;
     const double backward = std::min(filled, r.backward);
@@ -101,14 +108,16 @@ class option_costs {
     const std::size_t n = static_cast<std::size_t>(pieces);
     return (whole + n - 1) / n;
   }
-  double seconds_of(caused_op const& f, std::size_t const* pieces) const {
-    std::size_t extents[max_dims]{};
+  std::array<std::size_t, max_dims> extents_of(caused_op const& f, std::size_t const* pieces) const {
+    std::array<std::size_t, max_dims> extents{};
     for (int d = 0; d < f.info->dim_count; ++d) {
-      if (f.letter[d] >= 0) extents[d] = pieces[f.letter[d]];
-      else extents[d] = cuts_.extent_of(f.wholes[d], m_.batch != nullptr && f.info->dims[d].axis->id == m_.batch->id);
+      const std::size_t i = static_cast<std::size_t>(d);
+      if (f.letter[d] >= 0) extents[i] = pieces[f.letter[d]];
+      else extents[i] = cuts_.extent_of(f.wholes[d], m_.batch != nullptr && f.info->dims[d].axis->id == m_.batch->id);
     }
-    return grid_.of().op(*f.info, extents);
+    return extents;
   }
+  double seconds_of(caused_op const& f, std::size_t const* pieces) const { return grid_.of().op(*f.info, extents_of(f, pieces).data()); }
   cost weight_cost(searched_weight const& w, cut_option const& c, int zero, int turns, int along) const {
     cost r;
     op_info const& p = *m_.graph->ops[w.op].info;

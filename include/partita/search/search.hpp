@@ -28,7 +28,7 @@ struct found_stage {
   int first_block = 0, blocks = 0;                // segments of the chain
   int replayed = 0, in_turns = 0;                 // how many of them run again; heads and features of how many in turns
   int outer = 1, inner = 1;                       // its grid
-  double seconds = 0;                             // of a micro-batch, forward and backward
+  double seconds = 0;                             // of a micro-batch, forward and backward; zero bubble: less what fills
   double step_seconds = 0;                        // of a step: gradients brought together, update
   double memory = 0;                              // bytes
   std::string cuts;                               // how the ops of its widest block are cut
@@ -117,9 +117,11 @@ inline search_report explain(spaces::plan_space const& space, spaces::exact_outc
     return std::string(text);
   };
   auto size = [&](double bytes) { return bytes >= 1 << 30 ? few(bytes / (1 << 30)) + " GiB" : few(bytes / (1 << 20)) + " MiB"; };
-  r.bound_by = "stage " + std::to_string(slowest) + " works for " + few(busy) + " s of " + few(o.time) + " s and brings gradients together for " +
-               few(slow.step_seconds) + " s; the fullest device holds " + size(o.memory) + " of " + size(space.of().limit) + ", and " +
-               (fits_free ? "no block runs again" : "blocks run again to fit");
+  const std::string works = shape.schedule.splits()
+                                ? few(busy + slow.step_seconds) + " s of " + few(o.time) + " s, where gradients of weights fill what else would wait"
+                                : few(busy) + " s of " + few(o.time) + " s and brings gradients together for " + few(slow.step_seconds) + " s";
+  r.bound_by = "stage " + std::to_string(slowest) + " works for " + works + "; the fullest device holds " + size(o.memory) + " of " +
+               size(space.of().limit) + ", and " + (fits_free ? "no block runs again" : "blocks run again to fit");
   if (turned > 0) r.bound_by += ", heads and features of " + std::to_string(turned) + " of them in turns";
   return r;
 }

@@ -19,6 +19,7 @@ struct caused_op {
   int letter[max_dims]{};           // of the forward op, or -1
   std::size_t wholes[max_dims]{};
   bool of_weights = false;          // the gradients of parameters alone wait for it
+  bool waits_with[max_inputs]{};    // an input that is a gradient, and of the ops that such ops wait with this is the first
 };
 struct searched_weight {
   int op = -1;                      // the parameter
@@ -108,6 +109,7 @@ class segmenter {
   }
   void collect_caused() {
     of_gradients_.assign(at(g_.ops.size), false);
+    waited_.assign(at(g_.tensors.size), false);
     const selection of_parameters = policy::detail::weight_gradients(g_);
     for (int i = 0; i < of_parameters.ids.size; ++i) of_gradients_[at(of_parameters.ids[i])] = true;
     backward_.resize(at(g_.ops.size));
@@ -176,6 +178,12 @@ class segmenter {
     for (int b : backward_[at(op)]) {
       if (entry(b).info->source != source_kind::none || entry(b).info->is_view || adds_gradients(b)) continue;
       x.backward.push_back(caused(b));
+      caused_op& made = x.backward.back();
+      for (int i = 0; made.of_weights && i < std::min<int>(entry(b).input_count, max_inputs); ++i) {
+        const int t = g_.input(entry(b), i);
+        made.waits_with[i] = entry(g_.tensors[t].op).when == pass::backward && !waited_[at(t)];
+        waited_[at(t)] = waited_[at(t)] || made.waits_with[i];
+      }
     }
     for (int i = 0; i < e.input_count; ++i) {
       const int t = g_.input(e, i);
@@ -365,7 +373,7 @@ class segmenter {
   int forward_;
   segmented_model m_;
   std::vector<int> in_chain_;
-  std::vector<bool> of_gradients_, of_weights_, weight_seen_, read_by_backward_;
+  std::vector<bool> waited_, of_gradients_, of_weights_, weight_seen_, read_by_backward_;
   std::vector<std::vector<int>> backward_, updates_;
   int last_scope_ = -2;
 };
