@@ -6,6 +6,7 @@
 #include <partita/program/lower_move.hpp>
 #include <partita/program/lower_ring.hpp>
 #include <partita/program/memory.hpp>
+#include <partita/program/time_sums.hpp>
 
 #include <partita/core/begin_planning_code.hpp>
 
@@ -17,7 +18,7 @@ class rank_lowering {
  public:
   rank_lowering(lowering const& shared, int rank, bool forward_only)
       : s_(shared), g_(shared.graph()), c_(shared.plan_completed()), rank_(rank), forward_(forward_only), build_(p_),
-        moves_(shared, build_, rank), rings_(shared, build_, rank) {
+        moves_(shared, build_, rank), rings_(shared, build_, rank), sums_(shared) {
     values_.resize(static_cast<std::size_t>(c_.values.size));
   }
   program lower() {
@@ -165,7 +166,7 @@ class rank_lowering {
     bool merges = false;  // the op adds this piece to what it has made of earlier ones
     for (int p = 0; p < n.over.count; ++p) merges = merges || f.dims[n.over.parts[p].axis].merged;
     if (merges && empty && operand_boxes(g_, f, f.outputs[0], letters).elements() > 0) return;  // no keys: nothing to add
-    int assembler = direct_assembler(n, e);
+    const int assembler = sums_.made_directly(n);
     for (int o = 0; o < f.output_count; ++o) {
       operand const& x = f.outputs[o];
       const int v = n.first_value + o;
@@ -184,7 +185,7 @@ class rank_lowering {
       }
       else if (carried >= 0 && detail::renews_in_place(c_, carried, made.tensor, x.rank))
         h.at = pieces(c_.source_value[carried])[0].at;
-      else if (merges) h.at = into_assembled(assemblers()[static_cast<std::size_t>(v)], at, accumulate, x.type, made.tensor);
+      else if (merges) h.at = into_assembled(sums_.of(v), at, accumulate, x.type, made.tensor);
       else if (assembler >= 0) h.at = into_assembled(assembler, at, accumulate, x.type, made.tensor);
       else h.at = build_.fresh(h.piece, x.type, made.tensor);
       pieces(v)[static_cast<std::size_t>(stored_index(times_of(made.lay), at))] = h;
@@ -271,36 +272,6 @@ class rank_lowering {
     }
     return true;
   }
-  // The node that sums this op's output over time and nothing else reads it: the op then adds to that sum itself.
-  int direct_assembler(node const& n, op_entry const& e) {
-    if (!e.info->accumulates || n.value_count != 1 || s_.readers(n.first_value) != 1) return -1;
-    return assemblers()[static_cast<std::size_t>(n.first_value)];
-  }
-  // Per value: the node that puts its pieces in time together by summing them, or as the op merges them.
-  std::vector<int> const& assemblers() {
-    if (direct_.empty()) {
-      direct_.assign(static_cast<std::size_t>(c_.values.size), -1);
-      for (int id = 0; id < c_.nodes.size; ++id) {
-        node const& a = c_.nodes[id];
-        if (a.kind != node_kind::assemble) continue;
-        layout const& from = c_.values[c_.input(a, 0)].lay;
-        bool sums = true;
-        for (int p = 0; p < from.count; ++p) {
-          part const& x = from.parts[p];
-          if (!x.in_time()) continue;
-          const bool kept = !x.partial() && part_in(a.over, x);
-          sums = sums && (kept || (x.partial() && x.reduce != reduction::max));
-        }
-        if (sums) direct_[static_cast<std::size_t>(c_.input(a, 0))] = id;
-      }
-    }
-    return direct_;
-  }
-  static bool part_in(layout const& l, part const& x) {
-    for (int p = 0; p < l.count; ++p)
-      if (same_cut(l.parts[p], x)) return true;
-    return false;
-  }
   reference into_assembled(int assembler, position const& at, bool& accumulate, dtype type, int tensor) {
     node const& a = c_.nodes[assembler];
     layout const& lay = c_.values[a.first_value].lay;
@@ -322,7 +293,7 @@ class rank_lowering {
     node const& maker = c_.nodes[source.node];
     for (int p = 0; p < source.lay.count; ++p)
       if (source.lay.parts[p].partial() && source.lay.parts[p].reduce == reduction::merge) return;  // the op has done so
-    if (maker.kind == node_kind::compute && direct_assembler(maker, g_.ops[maker.op]) == i.node) return;
+    if (maker.kind == node_kind::compute && sums_.made_directly(maker) == i.node) return;
     operand const& x = g_.operand_of(source.tensor);
     held const& piece = pieces(from)[static_cast<std::size_t>(stored_index(times_of(source.lay), at))];
     node_value const& made = c_.values[n.first_value];
@@ -400,10 +371,10 @@ class rank_lowering {
   program_builder build_;
   move_lowering moves_;
   ring_lowering rings_;
+  time_sums sums_;
   std::vector<std::vector<held>> values_;
   std::vector<known_view> views_;
   std::vector<int> last_view_;  // by buffer
-  std::vector<int> direct_;
 };
 
 }  // namespace detail

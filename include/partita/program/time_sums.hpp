@@ -1,0 +1,50 @@
+// Which values are put together over time by adding, so that the op that makes the pieces may add them itself.
+#pragma once
+#include <vector>
+
+#include <partita/program/lowering.hpp>
+
+#include <partita/core/begin_planning_code.hpp>
+
+namespace partita::detail {
+
+class time_sums {
+ public:
+  explicit time_sums(lowering const& s) : s_(s), of_(static_cast<std::size_t>(s.plan_completed().values.size), -1) {
+    completed const& c = s.plan_completed();
+    for (int id = 0; id < c.nodes.size; ++id)
+      if (node const& a = c.nodes[id]; a.kind == node_kind::assemble && adds(a)) of_[static_cast<std::size_t>(c.input(a, 0))] = id;
+  }
+  // The node that puts a value's pieces in time together by summing them, or as the op merges them; or -1.
+  int of(int value) const { return of_[static_cast<std::size_t>(value)]; }
+  // The same for an op's output that nothing else reads: the op then adds to that sum itself.
+  int made_directly(node const& n) const {
+    if (!s_.graph().ops[n.op].info->accumulates || n.value_count != 1 || s_.readers(n.first_value) != 1) return -1;
+    return of(n.first_value);
+  }
+
+ private:
+  bool adds(node const& a) const {
+    completed const& c = s_.plan_completed();
+    layout const& from = c.values[c.input(a, 0)].lay;
+    for (int p = 0; p < from.count; ++p) {
+      part const& x = from.parts[p];
+      if (!x.in_time()) continue;
+      const bool kept = !x.partial() && has(a.over, x);
+      if (!kept && !(x.partial() && x.reduce != reduction::max)) return false;
+    }
+    return true;
+  }
+  static bool has(layout const& l, part const& x) {
+    for (int p = 0; p < l.count; ++p)
+      if (same_cut(l.parts[p], x)) return true;
+    return false;
+  }
+
+  lowering const& s_;
+  std::vector<int> of_;  // by value
+};
+
+}  // namespace partita::detail
+
+#include <partita/core/end_planning_code.hpp>
