@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <partita/policy/expert_parallel.hpp>
+#include <partita/policy/pipeline.hpp>
 
 #include "../support/planned.hpp"
 
@@ -82,6 +83,14 @@ TEST_CASE("micro-batches that experts are composed with stay micro-batches") {
   REQUIRE(describe(p.wrong_with) == "");
   for (moved const& m : p.moves())
     if (m.what.find("all_to_all") != std::string::npos) CHECK(m.times == 2);
+}
+
+TEST_CASE("a pipeline behind the experts says that it has to stand before them") {
+  using staged = pt::policy::pipeline<2, pt::schedule::one_f_one_b, 2>;
+  using experts = pt::policy::expert_parallel<2, expert>;
+  planned<mixture> before(pt::policy::compose<staged, experts>{}), behind(pt::policy::compose<experts, staged>{});
+  CHECK(describe(before.wrong_with) == "");
+  CHECK(describe(behind.wrong_with).find("compose expert_parallel and the like after it") != std::string::npos);
 }
 
 static_assert(pt::verify<mixture, pt::policy::expert_parallel<2, expert>>());

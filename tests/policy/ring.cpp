@@ -99,6 +99,49 @@ TEST_CASE("2,999 tokens in a ring of 4") {
   CHECK(gpt.fault(ring(4, folded), {.steps = 1}) == "");
 }
 
+TEST_CASE("keys cut in time alone") {
+  using models::head, models::position, models::sample;
+  tried<models::gpt> gpt({.samples = 4, .positions = 7});
+  auto keys = [](pt::plan_base& plan, int n, bool fold = false) {
+    for (auto op : plan.ops())
+      if (op.kind() == "attention") {
+        const pt::split<position, 't'> cut{n, "keys"};
+        plan.op_trans(op, fold ? pt::folded(cut) : cut);
+      }
+  };
+  for (int n : {2, 3, 8}) {
+    CHECK(gpt.fault([&](pt::plan_base& plan) {
+      keys(plan, n);
+      plan.op_assign(plan.ops(), pt::grid{});
+    }) == "");
+    CHECK(gpt.fault([&](pt::plan_base& plan) {
+      keys(plan, n, true);
+      plan.op_assign(plan.ops(), pt::grid{});
+      recompute_of{"block.*"}(plan);
+    }) == "");
+    CHECK(gpt.fault([&](pt::plan_base& plan) {  // queries over devices, keys in time, and heads
+      for (auto op : plan.ops())
+        if (op.kind() == "attention") {
+          plan.op_trans(op, pt::split<position, 's'>{2, "a"});
+          plan.op_trans(op, pt::split<head>{2, "b"});
+        }
+      keys(plan, n);
+      plan.op_assign(plan.ops(), pt::grid{{"a", 2}, {"b", 2}});
+    }) == "");
+    CHECK(gpt.fault([&](pt::plan_base& plan) {
+      data_parallel_of{2}(plan);
+      one_f_one_b(2, 2)(plan);
+      keys(plan, n);
+    }) == "");
+    CHECK(gpt.fault([&](pt::plan_base& plan) {  // what makes keys and values in turns, too
+      for (auto op : plan.ops())
+        if (op.kind() == "linear" && op.has(&pt::axis_of<position>::info)) plan.op_trans(op, pt::split<position>{n, "keys"});
+      keys(plan, n);
+      plan.op_assign(plan.ops(), pt::grid{});
+    }) == "");
+  }
+}
+
 TEST_CASE("folded and skewed cuts of any op") {
   using models::hidden, models::position, models::sample;
   tried<models::gpt> gpt({.samples = 6, .positions = 9});
