@@ -25,7 +25,10 @@ class chosen {
     for (int op = g.ops.size; op-- > 0;)  // what only other sources read, and constants
       if (part_of[static_cast<std::size_t>(op)] < 0 && g.ops[op].when == pass::forward) part_of[static_cast<std::size_t>(op)] = first_part(g, op, part_of);
     assign(plan, part_of);
-    for (zero_choice const& z : zero_) cut_updates(plan, z);
+    std::vector<std::vector<int>> caused(static_cast<std::size_t>(g.ops.size));  // by what causes them
+    for (int op = 0; op < g.ops.size; ++op)
+      if (op_entry const& e = g.ops[op]; e.when == pass::backward || e.when == pass::update) caused[static_cast<std::size_t>(e.origin)].push_back(op);
+    for (zero_choice const& z : zero_) cut_updates(plan, z, caused);
     if (shape_.micro_batches > 1) order(plan);
   }
 
@@ -184,7 +187,7 @@ class chosen {
     }
   }
   // As policy::zero does, for one parameter and the dimensions that hold replicas of it.
-  void cut_updates(plan_base& plan, zero_choice const& z) const {
+  void cut_updates(plan_base& plan, zero_choice const& z, std::vector<std::vector<int>> const& caused) const {
     graph_data const& g = plan.graph();
     int replicas = 1;
     for (int d = 0; d < grid_dimensions; ++d)
@@ -194,13 +197,14 @@ class chosen {
       if (z.shared[d]) axis = policy::detail::uncut_axis(plan, z.parameter, replicas, mode_name(modes[d]));
     if (axis < 0 || replicas < 2) return;
     if (z.stage == 3) return store_cut(plan, z, axis);
-    for (int op = 0; op < g.ops.size; ++op) {
+    if (z.stage == 2)
+      for (int through : z.read_through)
+        for (int op : caused[static_cast<std::size_t>(through)])
+          if (g.ops[op].when == pass::backward)  // what brings a gradient into the type that is stored
+            cut_along(plan, op, g.ops[z.parameter].info->dims[axis].axis, z);
+    for (int op : caused[static_cast<std::size_t>(z.parameter)]) {
       op_entry const& e = g.ops[op];
-      if (z.stage == 2 && e.when == pass::backward && std::find(z.read_through.begin(), z.read_through.end(), e.origin) != z.read_through.end()) {
-        cut_along(plan, op, g.ops[z.parameter].info->dims[axis].axis, z);  // what brings a gradient into the type that is stored
-        continue;
-      }
-      if (e.when != pass::update || e.origin != z.parameter || (z.stage == 1 && e.info->kind == "square_sum")) continue;
+      if (e.when != pass::update || (z.stage == 1 && e.info->kind == "square_sum")) continue;
       for (int l = 0; l < e.info->dim_count; ++l)
         if (e.origin_dims[l] == axis) {
           cut_letter(plan, op, l, z);

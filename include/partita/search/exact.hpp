@@ -73,7 +73,7 @@ inline exact_outcome exact(problem const& p, exact_options const& how = {}, choi
   while (!queue.empty()) {
     const open next = queue.top();
     queue.pop();
-    if (next.bound >= r.time * (1 - how.tolerance)) {
+    if (next.bound >= r.time / (1 + how.tolerance)) {
       r.lower_bound = std::min(r.lower_bound, next.bound);
       break;
     }
@@ -95,14 +95,15 @@ inline exact_outcome exact(problem const& p, exact_options const& how = {}, choi
       solver = std::make_unique<configuration_solver>(p, stretches, s, next.id, how);
       ++shapes[id].solvers;
       ++r.solved;
-    } else ++r.listed;
-    configuration_solver::answer a = solver->solve(r.time, next.steps == 2);
+    }
+    r.listed += next.steps == 2;
+    configuration_solver::answer a = solver->solve(r.time, next.steps == 2, queue.empty() ? infinite : queue.top().bound);
     if (a.best.found()) {
       r.best = std::move(a.best);
       r.time = a.time;
       r.memory = time_and_memory(p, s.of(), r.best).memory;
     }
-    if (a.open) queue.push({std::max(a.bound, next.bound), next.id, 2});
+    if (a.open) queue.push({std::max(a.bound, next.bound), next.id, a.paused ? next.steps : 2});
     else {
       r.lower_bound = std::min(r.lower_bound, a.bound);
       solvers.erase(next.id);

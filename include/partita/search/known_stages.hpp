@@ -38,7 +38,8 @@ struct known_stage {
   std::vector<run_of_segments> runs;
   matrix time, worth, mixed;
   bool fits = false;                      // as far as is known
-  std::size_t multipliers = 0;            // that the bounds were made with
+  std::vector<double> const* found = nullptr;  // multipliers that were of use to others on this grid and at this place
+  std::size_t multipliers = 0;            // of them the bounds were made with
   std::unique_ptr<stage_problem> solved;
 
   // May there be ways that are not listed?
@@ -54,20 +55,23 @@ class known_stages {
  public:
   known_stages(shape_solver& s, double limit) : s_(s), limit_(limit), worth_{static_cast<double>(s.of().micro_batches), 1} {}
 
-  // With bounds as close as multipliers make them that were of use to others on this grid and at this place.
   known_stage& of(int in_flight, int grid, int sequence, sequences const& q) {
-    auto [place, fresh] = all_.try_emplace({in_flight, grid, sequence});
-    known_stage& x = place->second;
-    if (fresh) {
-      x.in_flight = in_flight;
-      x.grid = grid;
-      x.runs = q.runs(sequence);
-      bound_without_limit(x);
-    }
-    if (x.solved || !x.fits) return x;
-    auto const& found = multipliers_[{in_flight, grid}];
-    for (; x.multipliers < found.size(); ++x.multipliers) raise(x, found[x.multipliers]);
-    return x;
+    auto& here = all_[{in_flight, grid}];
+    if (here.size() <= static_cast<std::size_t>(sequence)) here.resize(static_cast<std::size_t>(sequence) + 1);
+    auto& place = here[static_cast<std::size_t>(sequence)];
+    if (place) return *place;
+    place = std::make_unique<known_stage>();
+    place->in_flight = in_flight;
+    place->grid = grid;
+    place->runs = q.runs(sequence);
+    place->found = &multipliers_[{in_flight, grid}];
+    bound_without_limit(*place);
+    return *place;
+  }
+  // Raises bounds by the multipliers that have been found since.
+  void refresh(known_stage& x) {
+    if (x.solved || !x.fits) return;
+    for (; x.multipliers < x.found->size(); ++x.multipliers) raise(x, (*x.found)[x.multipliers]);
   }
   // `most`: ways worth more are of no interest.
   stage_problem& solve(known_stage& x, double most) {
@@ -111,8 +115,9 @@ class known_stages {
   shape_solver& s_;
   double limit_;
   aim worth_;
-  std::map<std::tuple<int, int, int>, known_stage> all_;               // by micro-batches in flight, grid, sequence
-  std::map<std::pair<int, int>, std::vector<double>> multipliers_;     // by micro-batches in flight and grid
+  // By micro-batches in flight and grid: stages by sequence, multipliers.
+  std::map<std::pair<int, int>, std::vector<std::unique_ptr<known_stage>>> all_;
+  std::map<std::pair<int, int>, std::vector<double>> multipliers_;
 };
 
 }  // namespace partita::spaces

@@ -245,15 +245,18 @@ class stage_listing {
     }
     return true;
   }
+  static constexpr double rounding = 1e-12;
   static std::vector<label> undominated(std::vector<label> made) {
     std::sort(made.begin(), made.end(), [](label const& x, label const& y) {
       return std::tie(x.time, x.step, x.memory, x.running) < std::tie(y.time, y.step, y.memory, y.running);
     });
     std::vector<label> kept;
     for (label const& x : made) {
+      // Sums of equal costs in another order differ in their last digits.
+      const double step = x.step * (1 + rounding), memory = x.memory * (1 + rounding), running = x.running * (1 + rounding);
       bool beaten = false;  // the last ones are the likeliest to
       for (std::size_t k = kept.size(); k-- > 0 && !beaten;)
-        beaten = kept[k].step <= x.step && kept[k].memory <= x.memory && kept[k].running <= x.running;
+        beaten = kept[k].step <= step && kept[k].memory <= memory && kept[k].running <= running;
       if (!beaten) kept.push_back(x);
     }
     return kept;

@@ -11,7 +11,7 @@
 namespace partita::spaces {
 
 struct exact_options {
-  double tolerance = 0;      // of time: a plan this much above the bound is good enough
+  double tolerance = 0;      // of the bound: a plan this much above it is good enough
   stage_limits listing{};    // where to give up closing the gap
   int rounds = 200;          // of listing, per configuration
 };
@@ -22,7 +22,8 @@ class configuration_solver {
     double bound = infinite;         // no choice of this configuration takes less, or less than what was known before
     choice best;                     // if better than what was known
     double time = infinite;
-    bool open = false;
+    bool open = false;               // there is more to find out
+    bool paused = false;             // because the bound rose above what others have
   };
   configuration_solver(problem const& p, sequences& q, shape_solver& s, int configuration, exact_options const& how)
       : p_(p), q_(q), s_(s), how_(how), id_(configuration), c_(p.configurations[static_cast<std::size_t>(configuration)]),
@@ -37,10 +38,11 @@ class configuration_solver {
     return first_;
   }
   // `lists`: as far as it takes. Otherwise until ways would have to be listed; the answer is `open` then. `known`: the time
-  // of the best choice known.
-  answer solve(double known, bool lists) {
+  // of the best choice known. `others`: no other configuration has a bound below it; when this one's rises above, it pauses.
+  answer solve(double known, bool lists, double others) {
     known_ = known;
     lists_ = lists;
+    pause_ = others * (1 + 1e-3);
     answer a;
     a.bound = first_bound();
     if (a.bound >= enough() || (width_ == 0 && !open_window(a))) return a;
@@ -48,6 +50,7 @@ class configuration_solver {
     for (;;) {
       const double bound = improve(a), beyond = std::min(window_.least_beyond(), ceiling_);
       a.bound = std::max(a.bound, std::min({bound, beyond, known_}));
+      if (a.paused && beyond <= pause_) a.open = a.paused = false;  // longer stages may be faster
       if (a.open || std::min(bound, beyond) >= enough() || known_ <= beyond || bound < beyond) return a;
       double to = std::max(beyond, std::min(bound, known_)) * (1 + 1e-3);
       if (bound == infinite && known_ == infinite) to = std::max(beyond, width_) * 1.1;
@@ -56,7 +59,7 @@ class configuration_solver {
   }
 
  private:
-  double enough() const { return known_ == infinite ? infinite : known_ * (1 - how_.tolerance); }
+  double enough() const { return known_ == infinite ? infinite : known_ / (1 + how_.tolerance); }
 
   // Per kind of segment what it needs on the grid that suits it best; the bound that follows from that.
   double measure() {
@@ -134,12 +137,16 @@ class configuration_solver {
   // The bound of plans made of stages in the window, raised as far as it takes; the best of them.
   double improve(answer& a) {
     double bound = 0;
-    a.open = false;
+    a.open = a.paused = false;
     for (int listed = 0;;) {
       const double most = std::min(enough(), ceiling_);
       const std::optional<stage_chain> best = finder_->best(most);
       if (!best) return std::max(bound, most);
       bound = std::max(bound, best->time);
+      if (bound > pause_) {
+        a.open = a.paused = true;
+        return bound;
+      }
       bool fresh = false;
       for (chained_stage const& x : best->stages)
         if (!x.of->solved) {
@@ -226,7 +233,8 @@ class configuration_solver {
     bool moved = false;
     for (chained_stage const& x : chain.stages) {
       stage_entry& e = x.of->solved->at(x.entry, x.exit);
-      if (x.point >= 0 || e.stuck) continue;
+      if (x.point >= 0) continue;
+      if (e.stuck) return false;
       const double rest = x.rest + window_.time_of(0, x.begin);
       const double most = ceiling_ < infinite ? (ceiling_ - fill_ * rest) * (1 + 1e-9) : infinite, from = std::max(e.least_worth, e.solved);
       double gap = from - e.least_worth;
@@ -235,7 +243,7 @@ class configuration_solver {
         const double cap = std::min(most, e.least_worth + gap);
         if (!stage_listing(*x.of->solved, how_.listing).list_all(x.entry, x.exit, cap)) {
           e.stuck = true;
-          break;
+          return false;  // then the bound stays where it is, whatever becomes of the others
         }
         moved = true;
         if (!e.points.empty() || cap >= most || e.solved == infinite) break;
@@ -253,6 +261,7 @@ class configuration_solver {
   int stages_;
   double known_ = infinite, m_, fill_;
   bool lists_ = false;
+  double pause_ = infinite;
   double first_ = -1, width_ = 0, ceiling_ = -infinite;
   std::vector<least_needs> needs_;
   stage_window window_;

@@ -19,7 +19,7 @@
 namespace partita {
 
 struct search_options {
-  double tolerance = 1e-3;  // a plan that takes this much longer than the bound, of its time, is good enough
+  double tolerance = 1e-3;  // a plan that takes this much longer than the bound, as a share of it, is good enough
   cost_options prices{};    // where a cluster is given, and not its costs
 };
 
@@ -129,7 +129,7 @@ inline search_report explain(spaces::plan_space const& space, spaces::exact_outc
 // No plan fits: how much memory would do, to one percent.
 inline double least_memory_that_does(graph_data const& g, int forward_ops, costs const& k, constraints given, double at_least) {
   spaces::exact_options any;
-  any.tolerance = 1;  // the first plan that is found
+  any.tolerance = 1e9;  // the first plan that is found
   auto fits = [&](double memory) {
     given.memory = memory;
     const spaces::plan_space space(g, forward_ops, k, given);

@@ -89,11 +89,17 @@ class chain_finder {
   }
 
   void collect() {
-    refs_.assign(static_cast<std::size_t>(stages_), {});
+    if (!refs_.empty()) {
+      for (auto& of_stage : refs_)
+        for (stage_ref& r : of_stage) known_.refresh(*r.of);
+      return;
+    }
+    refs_.resize(static_cast<std::size_t>(stages_));
     for (int s = 0; s < stages_; ++s)
       for (auto const& x : spans_[static_cast<std::size_t>(s)])
         for (int g = 0; g < grids(); ++g) {
           known_stage& k = known_.of(in_flight_[static_cast<std::size_t>(s)], g, x.sequence, q_);
+          known_.refresh(k);
           if (k.fits) refs_[static_cast<std::size_t>(s)].push_back({number(s, x.begin), number(s + 1, x.end), g, &k});
         }
   }
@@ -122,19 +128,19 @@ class chain_finder {
       if (s == 0) return;
       auto& before = out_[static_cast<std::size_t>(s)];
       before.assign(states(s), {});
-      each_crossing(s, [&](std::size_t from, std::size_t to, double crossing) {
+      each_crossing(s, [](std::size_t) { return true; }, [&](std::size_t from, std::size_t to, double crossing) {
         if (in[to].sum == infinite) return;
         before[from].sum = std::min(before[from].sum, crossing + in[to].sum);
         before[from].largest = std::min(before[from].largest, in[to].largest);
       });
     }
   }
-  // Into stage s: from a state in which the stage before is left to one in which it is entered.
-  template <class Visit> void each_crossing(int s, Visit&& visit) const {
+  // Into stage s: from a state in which the stage before is left, if `from` wants it, to one in which it is entered.
+  template <class From, class Visit> void each_crossing(int s, From&& from, Visit&& visit) const {
     for (int b = 0; b < static_cast<int>(places_[static_cast<std::size_t>(s)].size()); ++b)
       for (int g = 0; g < grids(); ++g)
         for (int j = 0, exits = left(s, b, g).exits(); j < exits; ++j)
-          for (int h = 0; h < grids(); ++h)
+          for (int h = 0; h < grids() && from(state(b, g, j)); ++h)
             for (int i = 0, entries = entered(s, b, h).entries(); i < entries; ++i)
               visit(state(b, g, j), state(b, h, i), s_.of().crossing(g, h, kind_at(s, b), j, i));
   }
@@ -177,11 +183,13 @@ class chain_finder {
     for (int s = 0; s < stages_; ++s) {
       auto const& after = out_[static_cast<std::size_t>(s) + 1];
       out.assign(states(s + 1), {});
-      for (std::size_t r = 0; r < refs_[static_cast<std::size_t>(s)].size(); ++r) through(s, static_cast<int>(r), in, out, after, cut);
+      const std::vector<char> begun = labelled(s, in);
+      for (std::size_t r = 0; r < refs_[static_cast<std::size_t>(s)].size(); ++r)
+        if (begun[static_cast<std::size_t>(refs_[static_cast<std::size_t>(s)][r].begin)]) through(s, static_cast<int>(r), in, out, after, cut);
       if (s + 1 == stages_) break;
       auto const& ahead_of = in_[static_cast<std::size_t>(s) + 1];
       in.assign(states(s + 1), {});
-      each_crossing(s + 1, [&](std::size_t from, std::size_t to, double crossing) {
+      each_crossing(s + 1, [&](std::size_t from) { return !out[from].empty(); }, [&](std::size_t from, std::size_t to, double crossing) {
         for (int before : out[from]) {
           label l = labels_[static_cast<std::size_t>(before)];
           l.crossing = crossing;
@@ -197,6 +205,13 @@ class chain_finder {
       for (int k : of_state)
         if (best < 0 || time_of(k) < time_of(best)) best = k;
     return best;
+  }
+  // Which places have labels.
+  std::vector<char> labelled(int s, std::vector<std::vector<int>> const& in) const {
+    std::vector<char> any(places_[static_cast<std::size_t>(s)].size(), false);
+    for (std::size_t at = 0; at < in.size(); ++at)
+      if (!in[at].empty()) any[at / static_cast<std::size_t>(grids() * widest_)] = true;
+    return any;
   }
   void through(int s, int ref, std::vector<std::vector<int>> const& in, std::vector<std::vector<int>>& out, std::vector<ahead> const& after, double cut) {
     stage_ref const& r = refs_[static_cast<std::size_t>(s)][static_cast<std::size_t>(ref)];
