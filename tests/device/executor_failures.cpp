@@ -208,7 +208,7 @@ TEST_CASE("the first number that is not finite is found where it arose") {
   auto with = [&](float value, int rank) {
     std::vector<float> ones(8, 1.f);
     for (int r = 0; r < 2; ++r) {
-      if (r == rank) ones[3] = value;
+      if (rank < 0 || r == rank) ones[3] = value;  // negative: on both
       pt::outside const& o = devices.what(0, r).inputs[0];
       pt::on_cpu::copy_in(o, pt::f32, ones.data(), devices.address(r, 0, o.at));
       ones[3] = 1.f;
@@ -220,6 +220,7 @@ TEST_CASE("the first number that is not finite is found where it arose") {
   CHECK(with(-0.5f, 1).find("op inverse (divide, forward)") == std::string::npos);
   CHECK(with(std::numeric_limits<float>::infinity(), 0) == "rank 0, input x");
   CHECK(with(std::numeric_limits<float>::quiet_NaN(), 1) == "rank 1, input x");
+  for (int again = 0; again < 20; ++again) CHECK(with(std::numeric_limits<float>::infinity(), -1) == "rank 0, input x");
   CHECK(with(std::numeric_limits<float>::max(), 0) == "");
   devices.run(0, {});
 }

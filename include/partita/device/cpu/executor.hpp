@@ -104,7 +104,7 @@ template <class Communicator> class device_executor {
     step_ = step;
     finite_watch watch{&runner_, {}, true};
     watch.found.where = runner_.first_non_finite_source();
-    watch.found.when = clock::now();
+    watch.found.when = clock::time_point::min();  // before all that runs, and of several ranks none is before the others
     run_in_order(watch);
     if (failed()) throw error(message_);
     return watch.found;
