@@ -106,6 +106,19 @@ std::vector<named_plan> common_plans(models::sizes const& sizes, std::string_vie
   return all;
 }
 
+// A table over `Words` spread over the stages of a pipeline.
+template <class Words> std::vector<named_plan> interlaced_plans() {
+  using namespace policy;
+  constexpr axis_info const* words = &axis_of<Words>::info;
+  return {
+      composed("interlaced 2 x 3", interlaced_pipeline_of{2, 3, words}),
+      composed("interlaced 3 x 5", interlaced_pipeline_of{3, 5, words}),
+      composed("interlaced 4 x 2, in step", interlaced_pipeline_of{4, 2, words, true}),
+      composed("data 2, interlaced 3 x 2, zero 3", data_parallel_of{2}, interlaced_pipeline_of{3, 2, words}, zero_of{3, 2}),
+      composed("tensor 2, interlaced 2 x 3", tensor_parallel_of{2}, interlaced_pipeline_of{2, 3, words}),
+      composed("interlaced 3 x 4, in step, recompute", interlaced_pipeline_of{3, 4, words, true}, recompute_of{"block.*"})};
+}
+
 // A model at given sizes; `Type` is the type of its floats.
 template <class Model, dtype Type = f64> class tried {
  public:

@@ -8,7 +8,6 @@ struct outcome {
   choice best;
   double time = infinite, memory = infinite;
   double lower_bound = 0;        // no choice takes less
-  double least_memory = infinite;  // of the leanest choice, whatever time it takes (brute force alone finds it)
   long evaluations = 0;          // choices whose time and memory were computed
 };
 
@@ -76,7 +75,6 @@ inline outcome brute_force(problem const& p) {
   outcome r;
   detail::enumeration::all(p, [&](choice const& x, total const& t) {
     ++r.evaluations;
-    r.least_memory = std::min(r.least_memory, t.memory);
     if (t.memory <= p.limit && t.time < r.time) {
       r.time = t.time;
       r.memory = t.memory;

@@ -56,7 +56,6 @@ class stage_problem {
   int exits() const { return columns_; }
   stage_entry& at(int i, int j) { return entries_[static_cast<std::size_t>(i * columns_ + j)]; }
   stage_entry const& at(int i, int j) const { return entries_[static_cast<std::size_t>(i * columns_ + j)]; }
-  double least_memory() const { return least_memory_; }
   double most_worth() const { return most_worth_; }
   grid_solver& grid() { return *g_; }
   std::vector<stage_case> const& cases() const { return cases_; }
@@ -185,7 +184,6 @@ class stage_problem {
     const by_count memory = product(level, {0, 0}, 1);
     by_count worth;
     for (std::size_t count = 0; count < memory.size(); ++count) {
-      least_memory_ = std::min(least_memory_, memory[count].least() + level);
       if (memory[count].least() + level > limit_ || (count == 0 && !matters_to_kept(level))) continue;
       if (worth.empty()) worth = product(level, worth_, 0);
       if (worth[count].least() > most_) continue;
@@ -277,7 +275,7 @@ class stage_problem {
   std::vector<int> kinds_;
   int in_flight_, rows_ = 0, columns_ = 0, counted_ = 0;
   aim worth_;
-  double limit_, most_, least_memory_ = infinite, most_worth_ = 0;
+  double limit_, most_, most_worth_ = 0;
   std::vector<stage_case> cases_;
   std::vector<stage_entry> entries_;
   // by kind, whether it is run again, level, aim, multiplier, entry, exit
