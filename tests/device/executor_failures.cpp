@@ -213,7 +213,7 @@ TEST_CASE("the first number that is not finite is found where it arose") {
       pt::on_cpu::copy_in(o, pt::f32, ones.data(), devices.address(r, 0, o.at));
       ones[3] = 1.f;
     }
-    return devices.first_non_finite(0, {});
+    return devices.first_non_finite(0, {}).where;
   };
   CHECK(with(1.f, 0) == "");
   CHECK(with(0.f, 1) == "rank 1, op inverse (divide, forward)");

@@ -10,6 +10,7 @@
 #include <partita/program/check.hpp>
 #include <partita/program/lower.hpp>
 #include <partita/train/engine.hpp>
+#include <partita/train/thread_devices.hpp>
 
 #include "agreement.hpp"
 #include "memory_rule.hpp"
@@ -128,8 +129,8 @@ template <class Training, class Exact = Training> class same_training {
     if (how.on_threads) {
       cpu devices{.devices = r.devices, .threads = 1, .lanes = how.lanes};
       engine = std::make_unique<partita::detail::engine>(
-          g_, std::span<on_cpu::launcher const>(g_.launchers.at, static_cast<std::size_t>(g_.launchers.size)), g_.losses, plan,
-          devices, trainer_options{.seed = seed_, .learning_rate = how.learning_rate, .bucket_bytes = how.bucket_bytes});
+          g_, g_.losses, plan,
+          device_source_of(devices, {g_.launchers.at, static_cast<std::size_t>(g_.launchers.size)}), trainer_options{.seed = seed_, .learning_rate = how.learning_rate, .bucket_bytes = how.bucket_bytes});
     }
     agreement rule(type);
     for (int step = 0; step < how.steps; ++step) {

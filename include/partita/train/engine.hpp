@@ -1,6 +1,9 @@
 // What a trainer does whatever the model's type is: from a plan to programs on devices, steps, whole tensors back.
+// The devices may be those of several processes: each has an engine, and all of them make the same calls.
 #pragma once
 #include <algorithm>
+#include <bit>
+#include <chrono>
 #include <cmath>
 #include <memory>
 #include <span>
@@ -12,10 +15,13 @@
 #include <partita/model/extents.hpp>
 #include <partita/model/initial.hpp>
 #include <partita/model/names.hpp>
+#include <partita/plan/digest.hpp>
 #include <partita/plan/verify.hpp>
 #include <partita/program/lower.hpp>
+#include <partita/train/devices.hpp>
+#include <partita/train/gathering.hpp>
+#include <partita/train/same_everywhere.hpp>
 #include <partita/train/tensors.hpp>
-#include <partita/train/thread_devices.hpp>
 
 #include <partita/core/begin_planning_code.hpp>
 
@@ -29,7 +35,7 @@ struct trainer_options {
   double bucket_bytes = 0;  // of moves that are made as one; 0: each is made alone, which between threads is faster
 };
 
-// Bytes of every device: what was planned before anything ran, and what is resident now.
+// Bytes of a device: what was planned before anything ran, and what is resident now.
 struct memory_use {
   std::size_t planned = 0, measured = 0;
   std::size_t state = 0, arena = 0;  // of what is planned
@@ -46,50 +52,46 @@ class engine {
  public:
   enum which : std::size_t { training_set = 0, forward_set = 1 };
 
-  engine(graph_data const& g, std::span<on_cpu::launcher const> launchers, growing<loss_entry> const& losses,
-         plan_base plan, cpu wanted, trainer_options const& options)
-      : graph_(g), launchers_(launchers), losses_(losses), plan_(std::move(plan)), options_(options),
-        rate_(options.learning_rate) {
+  engine(graph_data const& g, growing<loss_entry> const& losses, plan_base plan, std::unique_ptr<device_source> source,
+         trainer_options const& options)
+      : graph_(g), losses_(losses), plan_(std::move(plan)), options_(options), rate_(options.learning_rate),
+        source_(std::move(source)), together_(source_->together()) {
     check_extents(g);
     if (const finding f = verify_plan(g, plan_, completed_, false)) throw error(describe(f));
-    if (completed_.devices > wanted.devices)
-      throw_error({"the plan is for ", completed_.devices, " devices, there are ", wanted.devices,
-                   ": give pt::cpu{.devices = ", completed_.devices, "}"});
+    check_same(together_, what_is_trained());
+    source_->fit(completed_.devices);
+    here_ = source_->here();
     names_ = unique_names(g);
     keys_ = random_keys(g, names_);
-    devices_used_ = completed_.devices;
-    wanted.devices = devices_used_;  // idle devices hold nothing
-    const int workers = wanted.threads > 0 ? wanted.threads : std::max(1, available_cores() / wanted.devices);
-    wanted.threads = workers;
     lowering_options how;
     how.keep_gradients = options.keep_gradients;
     how.fuse = options.fuse;
     how.bucket_bytes = options.bucket_bytes;
-    how.workers = workers;
-    how.workspace = [this, workers](int op, std::size_t const* extents) {
-      return launchers_[static_cast<std::size_t>(op)].workspace(*graph_.ops[op].info, extents, static_cast<std::size_t>(workers));
-    };
+    how.workers = source_->workers();
+    how.workspace = [this](int op, std::size_t const* extents) { return source_->workspace(graph_.ops[op], op, extents); };
     shared_ = std::make_unique<lowering>(g, plan_, completed_, std::move(how));
+    check_same(together_, {{"order of programs", shared_->digest()}});
     std::vector<std::vector<program>> sets(2);
-    for (int r = 0; r < devices_used_; ++r) {
+    for (int r : here_) {
       sets[training_set].push_back(lower(*shared_, r, false));
       sets[forward_set].push_back(lower(*shared_, r, true));
     }
-    devices_ = std::make_unique<on_cpu::thread_devices>(wanted, g, launchers_, keys_, std::move(sets));
-    sent_before_.resize(static_cast<std::size_t>(devices_used_));
+    devices_ = source_->make(g, keys_, std::move(sets));
+    gathering_ = std::make_unique<gathering>(g, *devices_, together_);
+    sent_before_.resize(here_.size());
     initialise();
   }
 
   double step(std::span<feed const> inputs) {
     give(training_set, inputs);
     const step_context context{rate_, steps_, options_.seed, true};
-    for (int r = 0; r < devices_used_; ++r) sent_before_[static_cast<std::size_t>(r)] = devices_->traffic(r, training_set);
+    for (std::size_t i = 0; i < here_.size(); ++i) sent_before_[i] = devices_->traffic(here_[i], training_set);
     devices_->run(training_set, context);
     last_set_ = training_set;
     const double loss = total_loss(), norm = gradient_norm();
     if (!std::isfinite(loss) || !std::isfinite(norm)) {
       give(training_set, inputs);  // the step has used their place for other things
-      const std::string where = devices_->first_non_finite(training_set, context);
+      const std::string where = first_non_finite(context);
       throw_error({"step ", steps_, ": the ", std::isfinite(loss) ? "gradient norm" : "loss", " is ",
                    std::isfinite(loss) ? norm : loss,
                    where.empty() ? "" : "; the first number that is not finite came from ", where,
@@ -109,7 +111,8 @@ class engine {
   void set_learning_rate(double rate) { rate_ = rate; }
   double learning_rate() const { return rate_; }
   std::int64_t steps() const { return steps_; }
-  int devices() const { return devices_used_; }
+  int devices() const { return completed_.devices; }  // of all processes
+  processes& together() const { return together_; }
 
   host_tensor parameter(std::string_view name) const { return stored(name, source_kind::parameter); }
   host_tensor state(std::string_view name) const { return stored(name, source_kind::state); }
@@ -118,13 +121,14 @@ class engine {
     if (!options_.keep_gradients) throw_error({"gradients are not kept: make the trainer with keep_gradients = true"});
     if (last_set_ != training_set)
       throw_error({"gradient ", name, ": an evaluation came after the last step and has used its memory"});
-    return gather(training_set, &program::gradients, t, name);
+    return gathering_->whole(training_set, &program::gradients, t, name);
   }
   // The output of that name as of the last step or evaluation.
   host_tensor output(std::string_view name) const {
     for (int op = 0; op < graph_.ops.size; ++op)
       if (graph_.ops[op].info->is_output && graph_.name(op).view() == name)
-        return gather(last_set_, &program::outputs, graph_.ops[op].first_output, name);
+        return gathering_->whole(last_set_, &program::outputs, graph_.ops[op].first_output, name,
+                                 last_set_ == forward_set ? " after an evaluation" : "");
     throw_error({"the model has no output ", name, " (there are: ",
                  list([](op_info const& f) { return f.is_output; }), ")"});
   }
@@ -146,10 +150,10 @@ class engine {
   void set_parameter(std::string_view name, feed const& values) {
     const int t = find(name, source_kind::parameter);
     operand const& x = graph_.operand_of(t);
-    check_feed(name, x, values);
-    for (int r = 0; r < devices_used_; ++r)
+    check_feed(name, x, values, elements(x));
+    for (int r : here_)
       for (outside const& o : devices_->what(training_set, r).stored)
-        if (o.tensor == t) on_cpu::copy_in(o, x.type, values.data, devices_->address(r, training_set, o.at));
+        if (o.tensor == t) devices_->write(training_set, r, o, x.type, values.data);
   }
   std::size_t parameter_count() const {
     std::size_t n = 0;
@@ -167,26 +171,43 @@ class engine {
     }
     return all;
   }
+  // By rank, of all processes.
   std::vector<memory_use> memory() const {
-    std::vector<memory_use> all;
-    for (int r = 0; r < devices_used_; ++r) {
-      const on_cpu::device_memory m = devices_->memory_of(r);
-      all.push_back({m.planned_state + m.planned_arena, m.resident_state + m.resident_arena, m.planned_state, m.planned_arena});
+    struct of_rank {
+      int rank;
+      memory_use use;
+    };
+    std::vector<of_rank> mine;
+    for (int r : here_) {
+      const device_memory m = devices_->memory_of(r);
+      mine.push_back({r, {m.planned_state + m.planned_arena, m.resident_state + m.resident_arena, m.planned_state, m.planned_arena}});
     }
+    std::vector<memory_use> all(static_cast<std::size_t>(devices()));
+    for (auto const& list : gather_lists(together_, mine))
+      for (of_rank const& each : list) all[static_cast<std::size_t>(each.rank)] = each.use;
     return all;
   }
   communication_use communication() const {
-    communication_use all;
-    for (int r = 0; r < devices_used_; ++r) {
-      const traffic_counts t = devices_->traffic(r, training_set) - sent_before_[static_cast<std::size_t>(r)];
-      all.bytes += t.total_bytes();
-      for (std::uint64_t c : t.calls) all.calls += c;
+    communication_use mine, all;
+    for (std::size_t i = 0; i < here_.size(); ++i) {
+      const traffic_counts t = devices_->traffic(here_[i], training_set) - sent_before_[i];
+      mine.bytes += t.total_bytes();
+      for (std::uint64_t c : t.calls) mine.calls += c;
+    }
+    for (communication_use const& each : gather(together_, mine)) {
+      all.bytes += each.bytes;
+      all.calls += each.calls;
     }
     return all;
   }
+  // What this process's devices read of an input, in either set of programs: the smallest box around it. The whole of it
+  // where one process has all devices; empty where it is read elsewhere only.
+  box input_box(std::string_view name) const { return boxes_[static_cast<std::size_t>(find(name, source_kind::input))]; }
+
+  // Of a rank of this process.
   program const& what(int rank, which set = training_set) const { return devices_->what(set, rank); }
   lowering const& lowered() const { return *shared_; }
-  std::span<on_cpu::timing const> times(int rank) const { return devices_->times(rank, training_set); }
+  std::span<timing const> times(int rank) const { return devices_->times(rank, training_set); }
   graph_data const& graph() const { return graph_; }
   std::vector<std::string> const& names() const { return names_; }
 
@@ -209,13 +230,15 @@ class engine {
                  kind == source_kind::input ? "input" : kind == source_kind::state ? "state" : "parameter", " named ",
                  name, " (there are: ", list([&](op_info const& f) { return f.source == kind; }), ")"});
   }
-  void check_feed(std::string_view name, operand const& x, feed const& f) const {
+  // `part`: the elements of the box that may stand for the whole.
+  void check_feed(std::string_view name, operand const& x, feed const& f, std::size_t part) const {
     const std::size_t want = elements(x);
-    if (f.count != want) {
+    if (f.count != want && f.count != part) {
       std::string shape;
       for (int a = 0; a < x.rank; ++a)
         shape += words({a ? " x " : "", x.axes[a]->name, " ", graph_.extent(x.axes[a])});
-      throw_error({name, " holds ", want, " elements (", shape, "), was given ", f.count});
+      throw_error({name, " holds ", want, " elements (", shape, "), ", part == want ? std::string() : words({"of which this process reads ", part, ", "}),
+                   "was given ", f.count});
     }
     if (f.type != x.type)
       throw_error({name, " is of type ", name_of(x.type), ", was given ", name_of(f.type)});
@@ -224,64 +247,79 @@ class engine {
     std::vector<feed const*> by_tensor(static_cast<std::size_t>(graph_.tensors.size), nullptr);
     for (feed const& f : inputs) {
       const int t = find(f.name, source_kind::input);
-      check_feed(words({"input ", f.name}), graph_.operand_of(t), f);
+      check_feed(words({"input ", f.name}), graph_.operand_of(t), f, boxes_[static_cast<std::size_t>(t)].elements());
       feed const*& of = by_tensor[static_cast<std::size_t>(t)];
       if (of != nullptr) throw_error({"input ", f.name, " was given twice"});
       of = &f;
     }
-    for (int r = 0; r < devices_used_; ++r)
+    for (int r : here_)
       for (outside const& o : devices_->what(set, r).inputs)
         if (by_tensor[static_cast<std::size_t>(o.tensor)] == nullptr)
           throw_error({"input ", graph_.name(graph_.tensors[o.tensor].op).view(), " was not given"});
     devices_->on_each([&](int r) {
-      for (outside const& o : devices_->what(set, r).inputs)
-        on_cpu::copy_in(o, graph_.operand_of(o.tensor).type, by_tensor[static_cast<std::size_t>(o.tensor)]->data, devices_->address(r, set, o.at));
+      for (outside const& o : devices_->what(set, r).inputs) {
+        operand const& x = graph_.operand_of(o.tensor);
+        feed const& f = *by_tensor[static_cast<std::size_t>(o.tensor)];
+        const bool whole = f.count == elements(x);
+        devices_->write(set, r, whole ? o : inside(o, boxes_[static_cast<std::size_t>(o.tensor)]), x.type, f.data);
+      }
     });
+  }
+  // A piece as one of the box that was given instead of the whole.
+  static outside inside(outside o, box const& given) {
+    for (int d = 0; d < o.rank; ++d) {
+      o.begin[d] -= given.at[d].begin;
+      o.whole[d] = given.at[d].size;
+    }
+    return o;
+  }
+  void find_input_boxes() {
+    boxes_.resize(static_cast<std::size_t>(graph_.tensors.size));
+    for (std::size_t t = 0; t < boxes_.size(); ++t) boxes_[t].rank = graph_.operand_of(static_cast<int>(t)).rank;
+    std::vector<bool> seen(boxes_.size());
+    for (which set : {training_set, forward_set})
+      for (int r : here_)
+        for (outside const& o : devices_->what(set, r).inputs) {
+          box& b = boxes_[static_cast<std::size_t>(o.tensor)];
+          for (int d = 0; d < o.rank; ++d) {
+            const std::size_t begin = seen[static_cast<std::size_t>(o.tensor)] ? std::min(b.at[d].begin, o.begin[d]) : o.begin[d],
+                              end = std::max(seen[static_cast<std::size_t>(o.tensor)] ? b.at[d].end() : 0, o.begin[d] + o.extents[d]);
+            b.at[d] = {begin, end - begin};
+          }
+          seen[static_cast<std::size_t>(o.tensor)] = true;
+        }
+    for (std::size_t t = 0; t < boxes_.size(); ++t)  // one with no axes, and one that nobody here reads
+      if (!seen[t] && boxes_[t].rank == 0) boxes_[t] = {.rank = 1};
+  }
+  // Of all processes. Clocks of several machines differ: time counts from when all begin.
+  std::string first_non_finite(step_context const& context) {
+    using clock = std::chrono::steady_clock;
+    barrier(together_);
+    const auto begin = clock::now();
+    const non_finite mine = devices_->first_non_finite(training_set, context);
+    double when = INFINITY;
+    if (!mine.where.empty())
+      when = mine.when == clock::time_point::min() ? -1 : std::chrono::duration<double>(mine.when - begin).count();
+    const std::vector<double> all = gather(together_, when);
+    return broadcast(together_, mine.where, static_cast<int>(std::min_element(all.begin(), all.end()) - all.begin()));
   }
   double total_loss() const {
     double total = 0;
     for (loss_entry const& l : losses_)
-      total += l.weight * gather(last_set_, &program::outputs, graph_.ops[l.op].first_output, "loss")[0];
+      total += l.weight * gathering_->whole(last_set_, &program::outputs, graph_.ops[l.op].first_output, "loss")[0];
     return total;
   }
   double gradient_norm() const {
     for (int op = 0; op < graph_.ops.size; ++op)
       if (graph_.ops[op].info->is_output && graph_.ops[op].when == pass::update)
-        return gather(training_set, &program::outputs, graph_.ops[op].first_output, "gradient_norm")[0];
+        return gathering_->whole(training_set, &program::outputs, graph_.ops[op].first_output, "gradient_norm")[0];
     return 0;
   }
   host_tensor stored(std::string_view name, source_kind kind) const {
-    return gather(training_set, &program::stored, find(name, kind), name);
-  }
-  host_tensor gather(which set, std::vector<outside> program::*list, int tensor, std::string_view name) const {
-    operand const& x = graph_.operand_of(tensor);
-    host_tensor h;
-    h.name = name;
-    h.type = x.type;
-    for (int a = 0; a < x.rank; ++a) h.extents.push_back(graph_.extent(x.axes[a]));
-    h.bytes.resize(elements(x) * size_of(x.type));
-    std::vector<outside const*> taken;  // replicas are equal: one of each box
-    std::size_t found = 0;
-    for (int r = 0; r < devices_used_; ++r)
-      for (outside const& o : devices_->what(set, r).*list)
-        if (o.tensor == tensor) {
-          if (std::any_of(taken.begin(), taken.end(), [&](outside const* t) { return same_box(*t, o); })) continue;
-          taken.push_back(&o);
-          std::size_t n = 1;
-          for (int a = 0; a < o.rank; ++a) n *= o.extents[a];
-          on_cpu::copy_out(o, x.type, devices_->address(r, set, o.at), h.bytes.data());
-          found += n;
-        }
-    if (found < h.size())
-      throw_error({"no device holds all of ", name, set == forward_set ? " after an evaluation" : ""});
-    return h;
-  }
-  static bool same_box(outside const& a, outside const& b) {
-    for (int d = 0; d < a.rank; ++d)
-      if (a.begin[d] != b.begin[d] || a.extents[d] != b.extents[d]) return false;
-    return true;
+    return gathering_->whole(training_set, &program::stored, find(name, kind), name);
   }
   void initialise() {
+    find_input_boxes();
     devices_->on_each([&](int r) {
       for (outside const& o : devices_->what(training_set, r).stored) {
         const int op = graph_.tensors[o.tensor].op;
@@ -289,11 +327,9 @@ class engine {
         attributes given = e.given;
         if (e.info->source == source_kind::constant) given = {{0, e.given.values[0]}};
         if (e.info->source == source_kind::state) given = {};
-        std::byte* const to = devices_->address(r, training_set, o.at);
         const std::uint64_t name = hash(graph_.name(op).view());
-        std::size_t row = 1;  // elements of one index of the first axis, by which workers share the work
-        for (int a = 1; a < o.rank; ++a) row *= o.extents[a];
-        auto fill = [&](std::size_t begin, std::size_t end) {
+        const dtype type = e.info->outputs[0].type;
+        devices_->make(training_set, r, o, type, [&](std::size_t begin, std::size_t end, std::byte* at) {
           std::size_t offsets[max_rank]{}, extents[max_rank]{};
           for (int a = 0; a < o.rank; ++a) {
             offsets[a] = o.begin[a];
@@ -303,32 +339,42 @@ class engine {
             offsets[0] += begin;
             extents[0] = end - begin;
           }
-          std::byte* const at = to + begin * row * size_of(e.info->outputs[0].type);
-          if (e.info->outputs[0].type == f64)
+          if (type == f64)
             fill_initial(given, name, options_.seed, o.rank, o.whole, offsets, extents, reinterpret_cast<double*>(at));
           else fill_initial(given, name, options_.seed, o.rank, o.whole, offsets, extents, reinterpret_cast<float*>(at));
-        };
-        if (o.rank == 0) fill(0, 1);
-        else devices_->team(r).parallel(o.extents[0], 1 + 16384 / std::max<std::size_t>(row, 1), fill);
+        });
       }
     });
   }
+  // What all processes must have the same of.
+  std::vector<common> what_is_trained() const {
+    auto number = [](double x) { return hash(std::bit_cast<std::uint64_t>(x), hash_seed); };
+    return {{"model or plan", digest_of(graph_, plan_, completed_)},
+            {"seed", options_.seed},
+            {"keep_gradients", options_.keep_gradients},
+            {"fuse", options_.fuse},
+            {"bucket_bytes", number(options_.bucket_bytes)},
+            {"learning rate", number(options_.learning_rate)}};
+  }
 
   graph_data const& graph_;
-  std::span<on_cpu::launcher const> launchers_;
   growing<loss_entry> losses_;
   plan_base plan_;
   completed completed_;
   trainer_options options_;
   double rate_;
   std::int64_t steps_ = 0;
-  int devices_used_ = 1;
+  std::unique_ptr<device_source> source_;
+  processes& together_;
+  std::vector<int> here_;  // ranks of this process
   which last_set_ = training_set;
   std::vector<std::string> names_;
   std::vector<std::uint64_t> keys_;
   std::unique_ptr<lowering> shared_;
-  std::unique_ptr<on_cpu::thread_devices> devices_;
-  std::vector<traffic_counts> sent_before_;  // by device, when the last step began
+  std::unique_ptr<local_devices> devices_;
+  std::unique_ptr<gathering> gathering_;
+  std::vector<box> boxes_;  // by tensor: what is read here of an input
+  std::vector<traffic_counts> sent_before_;  // by rank of this process, when the last step began
 };
 
 }  // namespace detail

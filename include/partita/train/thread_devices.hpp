@@ -2,11 +2,12 @@
 #pragma once
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <memory>
+#include <numeric>
 #include <span>
 #include <string>
 #include <thread>
@@ -16,28 +17,20 @@
 
 #include <partita/comm/threads/world.hpp>
 #include <partita/core/words.hpp>
-#include <partita/device/cpu/cpu.hpp>
-#include <partita/device/cpu/executor.hpp>
-#include <partita/device/cpu/memory.hpp>
-#include <partita/device/cpu/outside.hpp>
 #include <partita/device/cpu/signal.hpp>
-#include <partita/train/machine.hpp>
+#include <partita/train/cpu_device.hpp>
 
 #include <partita/core/begin_planning_code.hpp>
 
 namespace partita::on_cpu {
 
-// Bytes of one device, in whole pages.
-struct device_memory {
-  std::size_t planned_state = 0, planned_arena = 0;    // arena: of the program that needs most
-  std::size_t resident_state = 0, resident_arena = 0;  // of pages that were touched
-};
+using partita::device_memory;
 
 // Device r runs the r-th program of every set (training, forward only, ...), one set at a time; the sets share the
 // device's state and its arena: what one set leaves there, the next overwrites. Device 0 is the thread that calls, so
 // that one device alone starts no thread; the others keep theirs from step to step. One thread at a time uses the
 // object.
-class thread_devices {
+class thread_devices final : public local_devices {
  public:
   using executor = device_executor<thread_communicator>;
 
@@ -50,9 +43,12 @@ class thread_devices {
     for (std::vector<program> const& set : sets_)
       if (set.size() != count)
         throw_error({"a set of ", set.size(), " programs for ", count, " devices"});
+    ranks_.resize(count);
+    std::iota(ranks_.begin(), ranks_.end(), 0);
     int most_lanes = 1;
     for (std::vector<program> const& set : sets_) {
-      lanes_.push_back(choose_lanes(set));
+      lanes_.push_back(count == 1 ? 1  // nobody to wait for
+                                  : choose_lanes(options_.lanes, options_.devices, options_.threads, available_cores(), set));
       most_lanes = std::max(most_lanes, lanes_.back());
     }
     // What wants a core at a time. With fewer cores than that, who waits sleeps.
@@ -77,67 +73,61 @@ class thread_devices {
   }
   thread_devices(thread_devices const&) = delete;
   thread_devices& operator=(thread_devices const&) = delete;
-  ~thread_devices() { stop(); }
+  ~thread_devices() override { stop(); }
 
   int size() const { return options_.devices; }
   int threads_per_device() const { return options_.threads; }
   int lanes_of(std::size_t set) const { return lanes_[set]; }
   std::size_t sets() const { return sets_.size(); }
 
-  // Runs one set of programs on all devices. Throws error with the message of the instruction that failed first; the
-  // devices run nothing after that.
-  void run(std::size_t set, step_context const& step) {
+  void run(std::size_t set, step_context const& step) override {
     step_on_each(set, [&](executor& mine, std::size_t) { mine.run(step); });
   }
 
-  // Runs a set, slowly, and says where the first number arose that is not finite; empty when all are.
-  std::string first_non_finite(std::size_t set, step_context const& step) {
+  non_finite first_non_finite(std::size_t set, step_context const& step) override {
     std::vector<non_finite> found(devices_.size());
     step_on_each(set, [&](executor& mine, std::size_t rank) { found[rank] = mine.first_non_finite(step); });
     non_finite* first = nullptr;
     for (non_finite& each : found)
       if (!each.where.empty() && (first == nullptr || each.when < first->when)) first = &each;
-    return first == nullptr ? std::string{} : std::move(first->where);
+    return first == nullptr ? non_finite{} : std::move(*first);
   }
 
-  // f(rank) on every device's thread at once; returns when all have, and throws what the lowest rank threw.
-  template <class F> void on_each(F&& f) {
+  void on_each(std::function<void(int)> const& f) override {
     dispatch(f);
     for (std::exception_ptr& failure : failures_)
       if (failure) std::rethrow_exception(failure);
   }
 
-  program const& what(std::size_t set, int rank) const { return sets_[set][index(rank)]; }
-  std::byte* state(int rank) const { return devices_[index(rank)]->state.data(); }
-  std::byte* arena(int rank) const { return devices_[index(rank)]->arena.data(); }
-  std::byte* address(int rank, std::size_t set, reference const& at) const {
-    return on_cpu::address(what(set, rank), at, state(rank), arena(rank));
-  }
-  workers& team(int rank) const { return devices_[index(rank)]->team; }
+  std::span<int const> here() const override { return ranks_; }
+  program const& what(std::size_t set, int rank) const override { return sets_[set][index(rank)]; }
+  std::byte* state(int rank) const { return of(rank).state(); }
+  std::byte* arena(int rank) const { return of(rank).arena(); }
+  std::byte* address(int rank, std::size_t set, reference const& at) const { return of(rank).address(set, at); }
+  workers& team(int rank) const { return of(rank).team(); }
 
-  device_memory memory_of(int rank) const {
-    device const& d = *devices_[index(rank)];
-    return {d.state.reserved(), d.arena.reserved(), d.state.resident(), d.arena.resident()};
+  void write(std::size_t set, int rank, outside const& o, dtype type, void const* whole) override {
+    of(rank).write(set, o, type, whole);
   }
-  traffic_counts traffic(int rank, std::size_t set) const { return worlds_[set]->traffic(rank); }
+  void read(std::size_t set, int rank, outside const& o, dtype type, void* whole) const override {
+    of(rank).read(set, o, type, whole);
+  }
+  void make(std::size_t set, int rank, outside const& o, dtype type, row_maker const& rows) override {
+    of(rank).make(set, o, type, rows);
+  }
 
-  // By instruction, of the last step of the set, in seconds since it began on all devices; if they are recorded.
-  std::span<timing const> times(int rank, std::size_t set) const {
-    return devices_[index(rank)]->executors[set]->times();
-  }
+  device_memory memory_of(int rank) const override { return of(rank).memory(); }
+  traffic_counts traffic(int rank, std::size_t set) const override { return worlds_[set]->traffic(rank); }
+  std::span<timing const> times(int rank, std::size_t set) const override { return of(rank).of(set).times(); }
 
  private:
   using groups = std::vector<std::vector<int>>;
 
   struct device {
-    device(int threads, std::size_t state_bytes, std::size_t arena_bytes)
-        : team(threads), state(state_bytes), arena(arena_bytes) {}
-    workers team;
-    memory state;
-    memory arena;
-    std::vector<thread_communicator> communicators;
-    std::vector<std::unique_ptr<executor>> executors;
+    std::vector<thread_communicator> communicators;  // by set
+    std::unique_ptr<cpu_device<thread_communicator>> runs;
   };
+  cpu_device<thread_communicator>& of(int rank) const { return *devices_[index(rank)].runs; }
 
   static cpu completed(cpu wanted) {
     if (wanted.devices < 1) throw_error({"at least one device, not ", wanted.devices});
@@ -146,54 +136,35 @@ class thread_devices {
     return wanted;
   }
 
-  // A second lane pays where a core is free for it. Where none is, it costs two switches of threads around each
-  // communication: measured on 2 cores, an all-reduce of 64 bytes between 2 devices takes 2.5 microseconds in one lane
-  // and 5 in two, 20 to 40 when others want the cores; with ops of 0.5 ms a step takes the same. A send, however, lasts
-  // until its receiver comes: a pipeline of 2 stages (1F1B, 8 micro-batches) is 37% over its ideal time in one lane and
-  // 7% in two.
-  int choose_lanes(std::vector<program> const& set) const {
-    if (options_.devices == 1) return 1;  // nobody to wait for
-    if (options_.lanes > 0) return options_.lanes;
-    if (options_.devices * options_.threads < available_cores()) return 2;
-    for (program const& p : set)
-      for (exchange_call const& e : p.exchanges)
-        if (e.sends.empty() != e.receives.empty()) return 2;
-    return 1;
-  }
-
   std::size_t index(int rank) const { return static_cast<std::size_t>(rank); }
 
   void build(int rank, graph_data const& graph, std::span<launcher const> launchers,
              std::span<std::uint64_t const> keys) {
-    const std::size_t me = index(rank);
-    std::size_t state_bytes = 0, arena_bytes = 0;
-    for (std::vector<program> const& set : sets_) {
-      state_bytes = std::max(state_bytes, set[me].state_bytes);
-      arena_bytes = std::max(arena_bytes, set[me].arena_bytes);
-    }
-    auto made = std::make_unique<device>(options_.threads, state_bytes, arena_bytes);
-    made->communicators.reserve(sets_.size());
+    device& mine = devices_[index(rank)];
+    std::vector<program const*> programs;
+    std::vector<executor_options> options;
     for (std::size_t s = 0; s < sets_.size(); ++s) {
-      program const& p = sets_[s][me];
-      made->communicators.push_back(worlds_[s]->communicator(rank));
-      made->executors.push_back(std::make_unique<executor>(
-          p, graph, launchers, keys, made->state.bytes(), made->arena.bytes(), made->communicators[s], made->team,
-          executor_options{lanes_[s] == 2, spare_, options_.record_times}));
+      programs.push_back(&sets_[s][index(rank)]);
+      mine.communicators.push_back(worlds_[s]->communicator(rank));
+      options.push_back({lanes_[s] == 2, spare_, options_.record_times});
     }
-    devices_[me] = std::move(made);
+    std::vector<thread_communicator*> communicators;
+    for (thread_communicator& c : mine.communicators) communicators.push_back(&c);
+    mine.runs = std::make_unique<cpu_device<thread_communicator>>(programs, graph, launchers, keys, communicators,
+                                                                  options_.threads, options);
   }
 
   template <class F> void step_on_each(std::size_t set, F f) {
     if (!failed_.empty()) throw_error({"the devices run no more, because a step failed: ", failed_});
     if (options_.record_times)
-      for (const auto now = executor::clock::now(); auto& each : devices_) each->executors[set]->set_origin(now);
-    auto mine = [&](int rank) { f(*devices_[index(rank)]->executors[set], index(rank)); };
+      for (const auto now = executor::clock::now(); device& each : devices_) each.runs->of(set).set_origin(now);
+    auto mine = [&](int rank) { f(of(rank).of(set), index(rank)); };
     dispatch(mine);
     std::exception_ptr first;
     auto when = executor::clock::time_point::max();
     for (std::size_t rank = 0; rank < failures_.size(); ++rank) {
       if (!failures_[rank]) continue;
-      executor const& each = *devices_[rank]->executors[set];
+      executor const& each = devices_[rank].runs->of(set);
       if (!first) first = failures_[rank];
       if (!each.failed() || stopped_by_another(each.failure()) || each.failed_at() >= when) continue;
       first = failures_[rank];
@@ -223,7 +194,7 @@ class thread_devices {
 
   // f(rank) everywhere; what it throws is in failures_.
   template <class F> void dispatch(F& f) {
-    call_ = [](void* what, int rank) { (*static_cast<std::remove_reference_t<F>*>(what))(rank); };
+    call_ = [](void const* what, int rank) { (*static_cast<F const*>(what))(rank); };
     what_ = &f;
     if (!threads_.empty()) {
       left_.store(static_cast<std::uint32_t>(threads_.size()), std::memory_order_relaxed);
@@ -266,12 +237,13 @@ class thread_devices {
   std::vector<int> lanes_;  // by set
   bool spare_ = false;
   std::vector<std::unique_ptr<thread_world>> worlds_;  // by set
-  std::vector<std::unique_ptr<device>> devices_;       // by rank
+  std::vector<device> devices_;                        // by rank
+  std::vector<int> ranks_;
   std::vector<std::exception_ptr> failures_;           // by rank, of the last call
   std::string failed_;                                 // of the step that did
   // what the calling thread hands out: written before start_ is raised, read after
-  void (*call_)(void*, int) = nullptr;
-  void* what_ = nullptr;
+  void (*call_)(void const*, int) = nullptr;
+  void const* what_ = nullptr;
   std::uint32_t turn_ = 0;
   looking patience_{};
   signal start_, done_;
@@ -279,6 +251,43 @@ class thread_devices {
   std::vector<std::thread> threads_;
 };
 
+// The devices of pt::cpu.
+class thread_source final : public device_source {
+ public:
+  thread_source(cpu wanted, std::span<launcher const> launchers) : wanted_(wanted), launchers_(launchers) {}
+  processes& together() override { return alone_; }
+  void fit(int count) override {
+    if (count > wanted_.devices)
+      throw_error({"the plan is for ", count, " devices, there are ", wanted_.devices, ": give pt::cpu{.devices = ", count, "}"});
+    wanted_.devices = count;  // idle devices hold nothing
+    if (wanted_.threads < 1) wanted_.threads = std::max(1, available_cores() / count);
+  }
+  std::vector<int> here() const override {
+    std::vector<int> ranks(static_cast<std::size_t>(wanted_.devices));
+    std::iota(ranks.begin(), ranks.end(), 0);
+    return ranks;
+  }
+  int workers() const override { return wanted_.threads; }
+  std::size_t workspace(op_entry const& e, int op, std::size_t const* extents) const override {
+    return launchers_[static_cast<std::size_t>(op)].workspace(*e.info, extents, static_cast<std::size_t>(wanted_.threads));
+  }
+  std::unique_ptr<local_devices> make(graph_data const& graph, std::span<std::uint64_t const> keys,
+                                std::vector<std::vector<program>> sets) override {
+    return std::make_unique<thread_devices>(wanted_, graph, launchers_, keys, std::move(sets));
+  }
+
+ private:
+  cpu wanted_;
+  std::span<launcher const> launchers_;
+  one_process alone_;
+};
+
 }  // namespace partita::on_cpu
+
+namespace partita {
+inline std::unique_ptr<device_source> device_source_of(cpu const& wanted, std::span<on_cpu::launcher const> launchers) {
+  return std::make_unique<on_cpu::thread_source>(wanted, launchers);
+}
+}  // namespace partita
 
 #include <partita/core/end_planning_code.hpp>

@@ -8,8 +8,16 @@
 
 #include <partita/plan/typed_plan.hpp>
 #include <partita/train/engine.hpp>
+#include <partita/train/thread_devices.hpp>
 
 namespace partita {
+
+// What a trainer can be given to run on: pt::cpu; pt::mpi_cpu (partita/mpi.hpp) where one process drives one device of
+// many. Trainers of one training in several processes make the same calls in the same order.
+template <class D>
+concept device_description = requires(D const& d, std::span<on_cpu::launcher const> launchers) {
+  { device_source_of(d, launchers) } -> std::same_as<std::unique_ptr<device_source>>;
+};
 
 template <class Model> class trainer {
  public:
@@ -17,8 +25,8 @@ template <class Model> class trainer {
   using graph_type = recorder<on_cpu::backend, training_type>;
 
   // `settings`: pt::bind<axis>(n) for extents that are known now, pt::trainer_options.
-  template <class... Settings>
-  trainer(partita::plan<Model> const& plan, cpu devices, Settings const&... settings)
+  template <device_description Devices, class... Settings>
+  trainer(partita::plan<Model> const& plan, Devices const& devices, Settings const&... settings)
       : graph_(std::make_unique<graph_type>()) {
     for (binding const& b : plan.traced().bindings) graph_->bindings.push(b);
     const trainer_options options = follow(plan.model(), settings...);
@@ -26,20 +34,21 @@ template <class Model> class trainer {
   }
   // A plan that is a type, for a model that is a value: `trainer{model, policy, pt::cpu{}, ...}`. The model is traced
   // once, with the kernels; a `pt::plan<Model>` would be a second trace, and its templates a second time to compile.
-  template <class Policy, class... Settings>
+  template <class Policy, device_description Devices, class... Settings>
   requires(requires(Policy const& p, plan_base& made) { p(made); })
-  trainer(training_type const& model, Policy const& policy, cpu devices, Settings const&... settings)
+  trainer(training_type const& model, Policy const& policy, Devices const& devices, Settings const&... settings)
       : graph_(std::make_unique<graph_type>()) {
     const trainer_options options = follow(model, settings...);
     plan_base made(*graph_);
     policy(made);
     start(std::move(made), devices, options);
   }
-  template <class Policy, class... Settings>
-  trainer(static_plan<Model, Policy>, cpu devices, Settings const&... settings)
+  template <class Policy, device_description Devices, class... Settings>
+  trainer(static_plan<Model, Policy>, Devices const& devices, Settings const&... settings)
       : trainer(training_type{}, Policy{}, devices, settings...) {}
 
-  // One step on the whole batch: forward, backward, update. Returns the loss before the update.
+  // One step on the whole batch: forward, backward, update. Returns the loss before the update. Of an input, a process of
+  // many may give the box that `input_box` names instead.
   float step(std::initializer_list<feed> inputs) { return step(std::vector<feed>(inputs)); }
   float step(std::vector<feed> const& inputs) { return static_cast<float>(engine_->step(inputs)); }
   // The forward part, dropout off. Returns the loss; the outputs are in `output(name)`.
@@ -66,6 +75,9 @@ template <class Model> class trainer {
   std::vector<std::string> parameter_names(bool trained_only = false) const { return engine_->parameter_names(trained_only); }
   std::size_t parameter_count() const { return engine_->parameter_count(); }
 
+  // What this process's devices read of an input: what `step` may be given instead of the whole. Empty: nothing.
+  box input_box(std::string_view name) const { return engine_->input_box(name); }
+
   int devices() const { return engine_->devices(); }
   std::vector<memory_use> memory() const { return engine_->memory(); }
   communication_use communication() const { return engine_->communication(); }
@@ -79,10 +91,10 @@ template <class Model> class trainer {
     trace(*graph_, model);
     return options;
   }
-  void start(plan_base made, cpu devices, trainer_options const& options) {
+  template <class Devices> void start(plan_base made, Devices const& devices, trainer_options const& options) {
     if (const finding f = check_model(*graph_)) throw error(describe(f));
-    engine_ = std::make_unique<detail::engine>(*graph_, std::span(graph_->launchers.at, static_cast<std::size_t>(graph_->launchers.size)),
-                                               graph_->losses, std::move(made), devices, options);
+    const std::span<on_cpu::launcher const> launchers(graph_->launchers.at, static_cast<std::size_t>(graph_->launchers.size));
+    engine_ = std::make_unique<detail::engine>(*graph_, graph_->losses, std::move(made), device_source_of(devices, launchers), options);
   }
   void take(binding const& b, trainer_options&) { graph_->bindings.push(b); }
   void take(trainer_options const& o, trainer_options& options) { options = o; }

@@ -30,16 +30,7 @@ struct executor_options {
   bool record_times = false;
 };
 
-// When an instruction ran, in seconds since `run` was called or since `set_origin` says.
-struct timing {
-  double begin = 0, end = 0;
-};
-
-// The first number that is not finite and was made of finite ones, or came from outside.
-struct non_finite {
-  std::string where;  // "rank 1, op fc1 (linear, forward)", "rank 0, input x"; empty: all numbers were finite
-  std::chrono::steady_clock::time_point when{};  // the earliest of several ranks was first
-};
+using partita::non_finite, partita::timing;
 
 // `Communicator` is a model of partita::communicator, made with the program's groups. What the constructor is given by
 // reference or span outlives the executor. A step allocates nothing.
@@ -115,7 +106,7 @@ template <class Communicator> class device_executor {
   std::exception_ptr failure() const { return failed() ? failure_ : nullptr; }
   clock::time_point failed_at() const { return failed_at_; }
 
-  // By instruction, of the last step; empty unless asked for.
+  // By instruction, of the last step, from when `run` was called or `set_origin` says; empty unless asked for.
   std::span<timing const> times() const { return times_; }
   void set_origin(clock::time_point origin) {
     origin_ = origin;
