@@ -8,7 +8,7 @@
 #include <new>
 #include <vector>
 
-#include <partita/device/cpu/call.hpp>
+#include <partita/device/cpu/backend.hpp>
 #include <partita/grad/differentiate.hpp>
 #include <partita/ops/add.hpp>
 #include <partita/ops/cross_entropy.hpp>

@@ -169,9 +169,11 @@ template <class T> struct one {
 
 bool run(partita::thread_communicator& comm, std::size_t group, communication kind, std::uint64_t op,
          std::size_t size) {
-  switch (mixed(op, 3) % 3) {
+  switch (mixed(op, 3) % 5) {
     case 0: return one<float>{comm, group, op, dtype::f32, size}.run(kind);
     case 1: return one<double>{comm, group, op, dtype::f64, size}.run(kind);
+    case 2: return one<partita::bfloat16>{comm, group, op, dtype::bf16, size}.run(kind);
+    case 3: return one<partita::float16>{comm, group, op, dtype::f16, size}.run(kind);
     default: return one<std::int32_t>{comm, group, op, dtype::i32, size}.run(kind);
   }
 }

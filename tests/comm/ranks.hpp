@@ -67,7 +67,7 @@ template <class T> T value_of(std::uint64_t op, int rank, std::size_t index) {
     return static_cast<T>(bits);
   } else {
     double const mantissa = static_cast<double>(static_cast<std::int64_t>(bits >> 12) - (std::int64_t{1} << 51));
-    return static_cast<T>(std::ldexp(mantissa, -51 + static_cast<int>(bits & 15)));
+    return T(std::ldexp(mantissa, -51 + static_cast<int>(bits & 15)));
   }
 }
 
@@ -81,9 +81,11 @@ template <class T> T combined(partita::reduction how, T left, T right) {
 // What a reduction over `ranks` must give, in member order.
 template <class T, class Ranks>
 T reduced(partita::reduction how, std::uint64_t op, Ranks const& ranks, std::size_t index) {
-  T result = value_of<T>(op, ranks[0], index);
-  for (std::size_t m = 1; m < ranks.size(); ++m) result = combined(how, result, value_of<T>(op, ranks[m], index));
-  return result;
+  using held = std::conditional_t<sizeof(T) == 2, float, T>;  // narrow types are added in float
+  held result = value_of<T>(op, ranks[0], index);
+  for (std::size_t m = 1; m < ranks.size(); ++m)
+    result = combined<held>(how, result, value_of<T>(op, ranks[m], index));
+  return T(result);
 }
 
 template <class T> bool same_bits(const T& a, const T& b) { return std::memcmp(&a, &b, sizeof(T)) == 0; }

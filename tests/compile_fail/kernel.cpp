@@ -1,5 +1,5 @@
 // An op without a kernel plans, and does not run.
-#include <partita/device/cpu/call.hpp>
+#include <partita/device/cpu/backend.hpp>
 #include <partita/ops/cross_entropy.hpp>
 #include <partita/ops/linear.hpp>
 #include <partita/plan/verify.hpp>

@@ -5,7 +5,7 @@
 #include <deque>
 #include <vector>
 
-#include <partita/device/cpu/call.hpp>
+#include <partita/device/cpu/backend.hpp>
 #include <partita/program/memory.hpp>
 #include <partita/program/program.hpp>
 

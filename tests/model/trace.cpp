@@ -220,6 +220,10 @@ TEST_CASE("a bf16 parameter is stored in f32 and used in bf16; in_precision turn
   CHECK(any_of_type(d, pt::f64));
   CHECK(any_of_type(d, pt::i32));
   for (int op = 0; op < d.ops.size; ++op) CHECK(d.ops[op].info->kind != "cast");
+
+  graph_of<pt::training<pt::in_precision<mixed, pt::f32>>> single;
+  pt::trace(single, pt::training<pt::in_precision<mixed, pt::f32>>{});
+  for (pt::dtype type : {pt::f64, pt::bf16, pt::f16}) CHECK_FALSE(any_of_type(single, type));
 }
 
 TEST_CASE("globs") {

@@ -42,6 +42,8 @@ class buffer {
     switch (type_) {
       case f64: return reinterpret_cast<double const*>(bytes_.get())[i];
       case i32: return reinterpret_cast<std::int32_t const*>(bytes_.get())[i];
+      case bf16: return float{reinterpret_cast<bfloat16 const*>(bytes_.get())[i]};
+      case f16: return float{reinterpret_cast<float16 const*>(bytes_.get())[i]};
       default: return static_cast<double>(reinterpret_cast<float const*>(bytes_.get())[i]);
     }
   }
@@ -49,6 +51,8 @@ class buffer {
     switch (type_) {
       case f64: reinterpret_cast<double*>(bytes_.get())[i] = value; break;
       case i32: reinterpret_cast<std::int32_t*>(bytes_.get())[i] = static_cast<std::int32_t>(value); break;
+      case bf16: reinterpret_cast<bfloat16*>(bytes_.get())[i] = bfloat16(static_cast<float>(value)); break;
+      case f16: reinterpret_cast<float16*>(bytes_.get())[i] = float16(static_cast<float>(value)); break;
       default: reinterpret_cast<float*>(bytes_.get())[i] = static_cast<float>(value); break;
     }
   }

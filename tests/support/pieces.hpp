@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include <partita/device/cpu/call.hpp>
+#include <partita/device/cpu/backend.hpp>
 #include <partita/model/apply.hpp>
 
 #include "buffer.hpp"

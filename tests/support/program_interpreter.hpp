@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include <partita/device/cpu/call.hpp>
+#include <partita/device/cpu/backend.hpp>
 #include <partita/model/initial.hpp>
 #include <partita/model/names.hpp>
 #include <partita/program/lower.hpp>
@@ -106,17 +106,27 @@ template <class Graph> class program_interpreter {
     }
   }
   static double get(void const* p, dtype t, std::size_t i) {
-    return t == f64 ? static_cast<double const*>(p)[i] : t == f32 ? static_cast<float const*>(p)[i] : static_cast<std::int32_t const*>(p)[i];
+    switch (t) {
+      case f64: return static_cast<double const*>(p)[i];
+      case f32: return static_cast<float const*>(p)[i];
+      case bf16: return float{static_cast<bfloat16 const*>(p)[i]};
+      case f16: return float{static_cast<float16 const*>(p)[i]};
+      default: return static_cast<std::int32_t const*>(p)[i];
+    }
   }
   static void set(void* p, dtype t, std::size_t i, double v) {
     if (t == f64) static_cast<double*>(p)[i] = v;
     else if (t == f32) static_cast<float*>(p)[i] = static_cast<float>(v);
+    else if (t == bf16) static_cast<bfloat16*>(p)[i] = bfloat16(static_cast<float>(v));
+    else if (t == f16) static_cast<float16*>(p)[i] = float16(static_cast<float>(v));
     else static_cast<std::int32_t*>(p)[i] = static_cast<std::int32_t>(v);
   }
+  static double combined(dtype t, double a, double b, reduction how) {
+    if (how != reduction::sum) return a > b ? a : b;
+    return t == f64 || t == i32 ? a + b : double{static_cast<float>(a) + static_cast<float>(b)};
+  }
   static void combine(void* to, void const* from, dtype t, std::size_t i, std::size_t j, reduction how) {
-    const double a = get(to, t, i), b = get(from, t, j);
-    if (t == f32 && how == reduction::sum) set(to, t, i, static_cast<float>(a) + static_cast<float>(b));
-    else set(to, t, i, how == reduction::sum ? a + b : a > b ? a : b);
+    set(to, t, i, combined(t, get(to, t, i), get(from, t, j), how));
   }
   void* at(std::size_t r, partita::reference const& x) const {
     return const_cast<unsigned char*>(memory_[r][static_cast<std::size_t>(x.buffer)].data()) + x.offset;
@@ -240,14 +250,8 @@ template <class Graph> class program_interpreter {
     auto where = [&](std::size_t m, partita::reference const& x) { return at(static_cast<std::size_t>(members[m]), x); };
     if (i.kind == instruction_kind::all_reduce) {
       for (std::size_t e = 0; e < c.counts[0]; ++e) {
-        std::vector<double> one(1);
         double sum = get(where(0, calls[0]->to), i.type, e);
-        for (std::size_t m = 1; m < n; ++m) {
-          double held = sum;
-          set(where(0, calls[0]->to), i.type, e, held);
-          combine(where(0, calls[0]->to), where(m, calls[m]->to), i.type, e, e, c.reduce);
-          sum = get(where(0, calls[0]->to), i.type, e);
-        }
+        for (std::size_t m = 1; m < n; ++m) sum = combined(i.type, sum, get(where(m, calls[m]->to), i.type, e), c.reduce);
         for (std::size_t m = 0; m < n; ++m) set(where(m, calls[m]->to), i.type, e, sum);
       }
     } else if (i.kind == instruction_kind::all_gather) {
@@ -263,9 +267,10 @@ template <class Graph> class program_interpreter {
       std::size_t offset = 0;
       for (std::size_t to = 0; to < n; ++to) {
         for (std::size_t e = 0; e < c.counts[to]; ++e) {
-          set(where(to, calls[to]->to), i.type, e, get(where(0, calls[0]->from), i.type, offset + e));
+          double sum = get(where(0, calls[0]->from), i.type, offset + e);
           for (std::size_t from = 1; from < n; ++from)
-            combine(where(to, calls[to]->to), where(from, calls[from]->from), i.type, e, offset + e, c.reduce);
+            sum = combined(i.type, sum, get(where(from, calls[from]->from), i.type, offset + e), c.reduce);
+          set(where(to, calls[to]->to), i.type, e, sum);
         }
         offset += c.counts[to];
       }

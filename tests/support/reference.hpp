@@ -8,7 +8,7 @@
 #include <vector>
 
 #include <partita/core/error.hpp>
-#include <partita/device/cpu/call.hpp>
+#include <partita/device/cpu/backend.hpp>
 #include <partita/grad/training.hpp>
 #include <partita/model/extents.hpp>
 #include <partita/model/initial.hpp>

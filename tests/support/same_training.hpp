@@ -132,7 +132,7 @@ template <class Training, class Exact = Training> class same_training {
           g_, g_.losses, plan,
           device_source_of(devices, {g_.launchers.at, static_cast<std::size_t>(g_.launchers.size)}), trainer_options{.seed = seed_, .learning_rate = how.learning_rate, .bucket_bytes = how.bucket_bytes});
     }
-    agreement rule(type);
+    agreement rule(type), of_weights(accumulation_of(type));
     for (int step = 0; step < how.steps; ++step) {
       // From equal weights: rounding that one step has made large is not carried to the next.
       for (int op = 0; op < g_.ops.size; ++op)
@@ -160,8 +160,8 @@ template <class Training, class Exact = Training> class same_training {
             if (const int t = g_.ops[op].first_output; all.gather(&program::stored, t) != without_buckets.gather(&program::stored, t))
               throw error("without buckets " + std::string(g_.name(op).view()) + " has other bits");
       }
-      rule.loss(wanted, loss_of(all), std::abs(wanted - exact.loss()));
-      auto rounding = [&](std::vector<double> const& mine, auto of) { return farthest(mine, of(exact)); };
+      rule.loss(is_narrow(type) ? exact.loss() : wanted, loss_of(all), std::abs(wanted - exact.loss()));
+      auto rounding = [&](std::vector<double> const& mine, auto of) { return rule.distance(mine, of(exact)); };
       constexpr double smallest_of_losses = 4 * 0x1p-52;  // a small cross-entropy is a difference of numbers near one
       for (int op = 0; op < g_.ops.size; ++op) {
         if (!g_.ops[op].info->is_output) continue;
@@ -170,7 +170,7 @@ template <class Training, class Exact = Training> class same_training {
         if (g_.ops[op].info->outputs[0].rank > 0 || type == f64) {
           const std::vector<double> value = one.output(name);
           const double noise = rounding(value, [&](auto const& e) { return e.output(name); });
-          rule.tensor("output " + name, value, all.gather(&program::outputs, g_.ops[op].first_output),
+          rule.tensor("output " + name, is_narrow(type) ? exact.output(name) : value, all.gather(&program::outputs, g_.ops[op].first_output),
                       std::max(rule.allowed(value, largest(value), noise), smallest_of_losses));
         }
       }
@@ -184,16 +184,18 @@ template <class Training, class Exact = Training> class same_training {
         const std::vector<double> gradient = one.gradient(name), weight = one.parameter(name);
         const double noise = rounding(gradient, [&](auto const& e) { return e.gradient(name); }),
                      of_gradient = rule.allowed(gradient, most_gradient, noise);
-        rule.tensor("gradient of " + name, gradient, all.gather(&program::gradients, t), of_gradient);
-        const std::vector<double> now = all.gather(&program::stored, t);
-        if (training_.optimizer.is_adamw) rule.adamw(name, weight, now, gradient, of_gradient, how.learning_rate);
-        else rule.tensor(name, weight, now, rule.allowed(weight, most_weight, how.learning_rate * of_gradient));
+        const std::vector<double> have = all.gather(&program::gradients, t), now = all.gather(&program::stored, t);
+        rule.tensor("gradient of " + name, is_narrow(type) ? exact.gradient(name) : gradient, have, of_gradient);
+        const double apart_from_one = is_narrow(type) ? farthest(gradient, have) : of_gradient;
+        if (training_.optimizer.is_adamw) of_weights.adamw(name, weight, now, gradient, apart_from_one, how.learning_rate);
+        else of_weights.tensor(name, weight, now, of_weights.allowed(weight, most_weight, how.learning_rate * apart_from_one));
       }
       for (int op = 0; op < g_.ops.size; ++op)  // replicas are equal, of moments too
         if (g_.ops[op].info->source == source_kind::state) (void)all.gather(&program::stored, g_.ops[op].first_output);
-      r.worst = rule.worst();
-      if (!rule.holds()) throw error("step " + std::to_string(step) + ": " + rule.where() + " differs by " +
-                                     std::to_string(rule.worst()) + " of what is allowed");
+      agreement const& worse = rule.worst() >= of_weights.worst() ? rule : of_weights;
+      r.worst = worse.worst();
+      if (!worse.holds()) throw error("step " + std::to_string(step) + ": " + worse.where() + " differs by " +
+                                      std::to_string(worse.worst()) + " of what is allowed");
     }
   }
   void compare_bits(partita::detail::engine& engine, named_values const& inputs, program_interpreter<graph_type> const& all) const {

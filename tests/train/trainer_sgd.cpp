@@ -10,6 +10,13 @@ namespace pt = partita;
 using namespace partita::testing;
 
 namespace {
+struct squares {  // a loss of the model's own type
+  constexpr auto operator()(auto& g) const {
+    using namespace pt::testing::small;
+    auto y = pt::linear(pt::input<pt::f32, sample, in>(g, "x"), pt::param<pt::f32, in, feature>(g, "w", pt::normal{0.5}));
+    return pt::sum_over<feature>(pt::mean_over<sample>(pt::multiply(y, y)));
+  }
+};
 using double_training = pt::training<pt::in_precision<small_net, pt::f64>>;
 }
 
@@ -51,6 +58,29 @@ TEST_CASE("a model in double") {
     CHECK((loss_at(kept + h) - loss_at(kept - h)) / (2 * h) == doctest::Approx(gradient[i]).epsilon(1e-6));
     loss_at(kept);
   }
+}
+
+TEST_CASE("a model in bf16 takes floats, keeps its parameters in f32 and learns what it learns in f32") {
+  using narrow = pt::training<pt::in_precision<squares, pt::bf16>>;
+  auto make = [](int data) {
+    return pt::trainer<narrow>{narrow{}, pt::policy::data_parallel_of{data}, pt::cpu{.devices = data, .threads = 1},
+                               pt::trainer_options{.learning_rate = 0.01}, pt::bind<small::sample>(small_samples)};
+  };
+  auto one = make(1), two = make(2);
+  auto wide = small_trainer<pt::training<pt::in_precision<squares, pt::f32>>>({}, {}, {.learning_rate = 0.01});
+  CHECK(one.parameter("w").type == pt::f32);
+  const small_batch<float> b;
+  std::vector<pt::bfloat16> rounded;
+  for (float x : b.x) rounded.emplace_back(x);
+  float first = 0, last = 0;
+  for (int step = 0; step < 20; ++step) {
+    last = one.step({{"x", b.x}});
+    if (step == 0) first = last;
+    CHECK(two.step({{"x", rounded}}) == doctest::Approx(last).epsilon(0.02));
+    CHECK(wide.step({{"x", b.x}}) == doctest::Approx(last).epsilon(0.02));
+  }
+  CHECK(last < 0.7f * first);
+  CHECK_THROWS_WITH_AS(one.step({{"x", small_batch<double>().x}}), "input x is of type bf16, was given f64", pt::error);
 }
 
 TEST_CASE("plans agree with one device in double, over many steps") {

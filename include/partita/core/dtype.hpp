@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include <partita/core/narrow_float.hpp>
+
 namespace partita {
 
 enum class dtype : std::uint8_t { f32, f64, bf16, f16, i32 };
@@ -18,6 +20,8 @@ constexpr std::size_t size_of(dtype type) {  // bytes per element
   }
 }
 constexpr bool is_float(dtype type) { return type != dtype::i32; }
+// A float of two bytes. It is stored and sent; what computes on it does so in f32, and rounds once.
+constexpr bool is_narrow(dtype type) { return type == dtype::bf16 || type == dtype::f16; }
 
 // What sums of elements of this type are held in: f64 for f64, f32 for the other float types.
 constexpr dtype accumulation_of(dtype type) { return type == dtype::f64 ? dtype::f64 : dtype::f32; }
@@ -33,10 +37,12 @@ constexpr std::string_view name_of(dtype type) {
   return "?";
 }
 
-// The C++ type that holds one element; only types that a CPU computes in.
+// The C++ type that holds one element.
 template <dtype Type> struct element;
 template <> struct element<dtype::f32> { using type = float; };
 template <> struct element<dtype::f64> { using type = double; };
+template <> struct element<dtype::bf16> { using type = bfloat16; };
+template <> struct element<dtype::f16> { using type = float16; };
 template <> struct element<dtype::i32> { using type = std::int32_t; };
 template <dtype Type> using element_t = typename element<Type>::type;
 

@@ -16,7 +16,8 @@ template <class Model, class Optimizer = sgd, class Clip = no_clip> struct train
   Clip clip{};
   glob frozen{};  // parameters that are not trained, by name
 };
-// The same model in another float type: `pt::in_precision<gpt, pt::f64>`.
+// The same model in another float type: `pt::in_precision<gpt, pt::f64>`. In bf16 and f16 the parameters that are stored, the
+// optimizer's states and losses are f32 still.
 template <class Model, dtype Type> struct in_precision {
   static constexpr dtype precision = Type;
   Model model{};
@@ -30,8 +31,13 @@ template <bool IsLoss, handle Tensor> struct named_output {
   Tensor tensor;
   double weight;
 };
-template <handle Tensor> constexpr named_output<true, Tensor> loss(label name, Tensor t, double weight = 1) {
-  return {name, t, weight};
+template <handle Tensor> constexpr auto loss(label name, Tensor t, double weight = 1) {
+  if constexpr (is_poison<Tensor>) return named_output<true, Tensor>{name, t, weight};
+  else if constexpr (!is_narrow(Tensor::type)) return named_output<true, Tensor>{name, t, weight};
+  else {  // losses are added in f32
+    auto wide = apply<cast_op<f32>>(t);
+    return named_output<true, decltype(wide)>{name, wide, weight};
+  }
 }
 template <handle Tensor> constexpr named_output<false, Tensor> output(label name, Tensor t) { return {name, t, 0}; }
 template <bool... L, class... T> constexpr auto outputs(named_output<L, T>... all) { return std::tuple{all...}; }
@@ -121,8 +127,9 @@ template <class G, class Training> constexpr void update_parameters(G& g, Traini
 }  // namespace detail
 
 template <class T> using as_training = typename detail::as_training_type<T>::type;
+template <class T> inline constexpr bool names_a_precision = requires { T::precision; };
 template <class T> constexpr dtype precision_of() {
-  if constexpr (requires { T::precision; }) return T::precision;
+  if constexpr (names_a_precision<T>) return T::precision;
   else return f32;
 }
 
@@ -135,6 +142,7 @@ struct loss_entry {
 template <class Backend, class Training> struct recorder : tracer<recorder<Backend, Training>> {
   using optimizer_type = typename Training::optimizer_type;
   static constexpr dtype precision = precision_of<typename Training::model_type>();
+  static constexpr bool in_precision = names_a_precision<typename Training::model_type>;
   optimizer_type optimizer{};
   glob frozen{};
   bool trains = true;

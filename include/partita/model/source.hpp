@@ -88,9 +88,10 @@ template <class... Axes, class G> constexpr auto too_many_axes(G& g) {
   return poison<G>{&g};
 }
 
-// `in_precision<Model, f64>`: every f32 that the model names becomes that type.
+// `in_precision<Model, Type>`: every float type that the model names becomes that one.
 template <class G> constexpr dtype in_precision_of(dtype type) {
-  return type == f32 || type == bf16 || type == f16 ? (G::precision == f64 ? f64 : type) : type;
+  if constexpr (requires { G::in_precision; }) return G::in_precision && is_float(type) ? G::precision : type;
+  else return type;
 }
 template <class G, dtype Type> inline constexpr dtype used = in_precision_of<G>(Type);
 }  // namespace detail

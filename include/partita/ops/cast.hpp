@@ -5,7 +5,7 @@
 namespace partita {
 
 template <dtype To> struct cast_op {
-  static constexpr bool keeps_name = true;
+  static constexpr bool keeps_name = true, converts = true;  // the kernel takes narrow types as they are
   static constexpr std::string_view name = "cast", annotation = "... -> ...",
                                     dtypes = To == f32    ? "T -> f32"
                                              : To == f64  ? "T -> f64"

@@ -4,7 +4,7 @@
 #include <memory>
 #include <utility>
 
-#include <partita/device/cpu/call.hpp>
+#include <partita/device/cpu/backend.hpp>
 #include <partita/simulate/simulate.hpp>
 
 #include <partita/core/begin_planning_code.hpp>

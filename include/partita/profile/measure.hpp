@@ -14,7 +14,7 @@
 #include <vector>
 
 #include <partita/comm/threads/world.hpp>
-#include <partita/device/cpu/call.hpp>
+#include <partita/device/cpu/backend.hpp>
 #include <partita/device/cpu/copy.hpp>
 #include <partita/device/cpu/cpu.hpp>
 #include <partita/device/cpu/memory.hpp>

@@ -240,7 +240,7 @@ class engine {
       throw_error({name, " holds ", want, " elements (", shape, "), ", part == want ? std::string() : words({"of which this process reads ", part, ", "}),
                    "was given ", f.count});
     }
-    if (f.type != x.type)
+    if (f.type != x.type && !(f.type == f32 && is_narrow(x.type)))
       throw_error({name, " is of type ", name_of(x.type), ", was given ", name_of(f.type)});
   }
   void give(which set, std::span<feed const> inputs) {
@@ -256,12 +256,23 @@ class engine {
       for (outside const& o : devices_->what(set, r).inputs)
         if (by_tensor[static_cast<std::size_t>(o.tensor)] == nullptr)
           throw_error({"input ", graph_.name(graph_.tensors[o.tensor].op).view(), " was not given"});
+    std::vector<std::vector<std::uint16_t>> rounded(by_tensor.size());
+    auto data_of = [&](int tensor) -> void const* {
+      const std::size_t t = static_cast<std::size_t>(tensor);
+      return rounded[t].empty() ? by_tensor[t]->data : rounded[t].data();
+    };
+    for (std::size_t t = 0; t < by_tensor.size(); ++t) {
+      if (by_tensor[t] == nullptr) continue;
+      const dtype type = graph_.operand_of(static_cast<int>(t)).type;
+      if (type == by_tensor[t]->type) continue;
+      rounded[t].resize(by_tensor[t]->count);
+      narrow(type, static_cast<float const*>(by_tensor[t]->data), rounded[t].data(), 1, rounded[t].size());
+    }
     devices_->on_each([&](int r) {
       for (outside const& o : devices_->what(set, r).inputs) {
         operand const& x = graph_.operand_of(o.tensor);
-        feed const& f = *by_tensor[static_cast<std::size_t>(o.tensor)];
-        const bool whole = f.count == elements(x);
-        devices_->write(set, r, whole ? o : inside(o, boxes_[static_cast<std::size_t>(o.tensor)]), x.type, f.data);
+        const bool whole = by_tensor[static_cast<std::size_t>(o.tensor)]->count == elements(x);
+        devices_->write(set, r, whole ? o : inside(o, boxes_[static_cast<std::size_t>(o.tensor)]), x.type, data_of(o.tensor));
       }
     });
   }
@@ -339,7 +350,10 @@ class engine {
             offsets[0] += begin;
             extents[0] = end - begin;
           }
-          if (type == f64)
+          if (is_narrow(type)) {  // constants alone are
+            const float value = static_cast<float>(given.values[1]);
+            narrow(type, &value, at, 1, 1);
+          } else if (type == f64)
             fill_initial(given, name, options_.seed, o.rank, o.whole, offsets, extents, reinterpret_cast<double*>(at));
           else fill_initial(given, name, options_.seed, o.rank, o.whole, offsets, extents, reinterpret_cast<float*>(at));
         });

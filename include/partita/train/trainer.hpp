@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include <partita/device/cpu/backend.hpp>
 #include <partita/plan/typed_plan.hpp>
 #include <partita/train/engine.hpp>
 #include <partita/train/thread_devices.hpp>

@@ -231,9 +231,6 @@ inline std::string fault_of(std::span<const member> members, std::span<int const
   if (first.kind == communication::broadcast &&
       (first.root < 0 || static_cast<std::size_t>(first.root) >= members.size()))
     return partita::words({words(first), ", but the group has ", members.size(), " members"});
-  if ((first.kind == communication::all_reduce || first.kind == communication::reduce_scatter) &&
-      !reducible(first.type))
-    return partita::words({words(first), ": threads reduce f32, f64 and i32; cast before reducing"});
   return {};
 }
 

@@ -7,7 +7,7 @@
 #include <type_traits>
 
 #include <partita/comm/communicator.hpp>
-#include <partita/core/dtype.hpp>
+#include <partita/core/narrow_arrays.hpp>
 
 namespace partita::detail::comm {
 
@@ -54,9 +54,6 @@ template <class T> combination combination_of(reduction how) {
   return {sizeof(T), combine_two<T, max_of>, combine_three<T, max_of>};
 }
 
-// The element types that a CPU computes in.
-constexpr bool reducible(dtype type) { return type == dtype::f32 || type == dtype::f64 || type == dtype::i32; }
-
 inline combination combination_of(dtype type, reduction how) {
   if (type == dtype::f64) return combination_of<double>(how);
   if (type == dtype::i32) return combination_of<std::int32_t>(how);
@@ -64,23 +61,29 @@ inline combination combination_of(dtype type, reduction how) {
 }
 
 // For every element i of [begin, end): combines source(0)[i], source(1)[i], ... source(inputs - 1)[i] and stores the
-// result at target(0)[i] ... target(outputs - 1)[i]. A target may be a source. `type` is reducible; source(m) and
-// target(m) give const void*, void*. Works strip by strip through buffers that stay in the first-level cache, so every
-// input is read from memory once and every output written once.
+// result at target(0)[i] ... target(outputs - 1)[i]. A target may be a source; source(m) and target(m) give const void*,
+// void*. Narrow types are combined in float, and rounded once. Works strip by strip through buffers that stay in the
+// first-level cache, so every input is read from memory once and every output written once.
 template <class Source, class Target>
 void reduce_range(dtype type, reduction how, std::size_t inputs, Source source, std::size_t outputs, Target target,
                   std::size_t begin, std::size_t end) {
   const combination c = combination_of(type, how);
+  const std::size_t size = size_of(type);
   constexpr std::size_t strip_bytes = 4096;
-  alignas(64) std::byte strips[2][strip_bytes];
+  alignas(64) std::byte strips[2][strip_bytes], widened[3][strip_bytes];
   const std::size_t strip = strip_bytes / c.size;
   for (std::size_t first = begin; first < end; first += strip) {
     const std::size_t count = std::min(strip, end - first);
-    auto input = [&](std::size_t m) { return static_cast<std::byte const*>(source(m)) + first * c.size; };
-    void const* sum = input(0);
+    auto input = [&](std::size_t m, int place) -> void const* {
+      std::byte const* const from = static_cast<std::byte const*>(source(m)) + first * size;
+      if (!is_narrow(type)) return from;
+      widen(type, from, 1, reinterpret_cast<float*>(widened[place]), count);
+      return widened[place];
+    };
+    void const* sum = input(0, 0);
     std::size_t next = 1;
     for (int turn = 0; next < inputs; turn = 1 - turn) {
-      void const* const in[3]{sum, input(next), next + 1 < inputs ? input(next + 1) : nullptr};
+      void const* const in[3]{sum, input(next, 1), next + 1 < inputs ? input(next + 1, 2) : nullptr};
       (next + 1 < inputs ? c.three : c.two)(strips[turn], in, count);
       next += 2;
       sum = strips[turn];
@@ -89,8 +92,11 @@ void reduce_range(dtype type, reduction how, std::size_t inputs, Source source, 
       std::memcpy(strips[0], sum, count * c.size);
       sum = strips[0];
     }
-    for (std::size_t output = 0; output < outputs; ++output)
-      std::memcpy(static_cast<std::byte*>(target(output)) + first * c.size, sum, count * c.size);
+    for (std::size_t output = 0; output < outputs; ++output) {
+      std::byte* const to = static_cast<std::byte*>(target(output)) + first * size;
+      if (is_narrow(type)) narrow(type, static_cast<float const*>(sum), to, 1, count);
+      else std::memcpy(to, sum, count * size);
+    }
   }
 }
 

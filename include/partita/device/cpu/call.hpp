@@ -1,6 +1,5 @@
-// What a kernel sees of the op it runs: `template <class Call> static void kernel(Call& call)` of every op is
-// instantiated here with `on_cpu::call<Op, dtypes...>`, and its address, a launcher, stands beside the op in a recorded
-// graph.
+// What a kernel sees of the op it runs: `template <class Call> static void kernel(Call& call)` of every op is instantiated
+// with `on_cpu::call<Op, dtypes...>`.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -12,7 +11,6 @@
 #include <partita/core/words.hpp>
 #include <partita/core/hash.hpp>
 #include <partita/core/math.hpp>
-#include <partita/core/mistake.hpp>
 #include <partita/device/cpu/blas.hpp>
 #include <partita/device/cpu/team.hpp>
 #include <partita/device/cpu/workers.hpp>
@@ -70,17 +68,14 @@ template <class Op, dtype... In> struct typed_op {
   static constexpr int output_count = annotation_of<Op>::parsed.output_count;
   static constexpr dtype inputs[sizeof...(In) + 1]{In..., f32};
   static constexpr typed types = resolve_dtypes(dtypes_of<Op>(), output_count, inputs, static_cast<int>(sizeof...(In)));
-  static constexpr bool is_half(dtype d) { return d == bf16 || d == f16; }
-  static constexpr int half() {  // the first operand of a type that the CPU does not compute in, or -1
-    for (int i = 0; i < static_cast<int>(sizeof...(In)); ++i)
-      if (is_half(inputs[i])) return i;
-    for (int o = 0; o < output_count; ++o)
-      if (is_half(types.outputs[o])) return static_cast<int>(sizeof...(In)) + o;
-    return -1;
-  }
-  static constexpr dtype half_type() {
-    constexpr int at = half(), count = static_cast<int>(sizeof...(In));
-    return at < count ? inputs[at] : types.outputs[at - count];
+  // The CPU computes in f32, f64 and i32. An op with operands of narrower types runs on floats (on_cpu::widened), unless
+  // it takes any type as it is.
+  static constexpr bool is_widened() {
+    if constexpr (requires { Op::converts; }) return false;
+    bool any = false;
+    for (dtype d : inputs) any = any || is_narrow(d);
+    for (int o = 0; o < output_count; ++o) any = any || is_narrow(types.outputs[o]);
+    return any;
   }
   static constexpr std::size_t element_size() {
     for (int i = 0; i < static_cast<int>(sizeof...(In)); ++i)
@@ -234,33 +229,8 @@ std::size_t workspace(op_info const& info, std::size_t const* extents, std::size
 
 namespace detail {
 template <class Op, dtype... In> void run(launch_arguments const& a) {
-  if constexpr (typed_op<Op, In...>::half() >= 0)
-    throw_error({Op::name, " in ", name_of(typed_op<Op, In...>::half_type()),
-                 ": the CPU computes in f32 and f64 only; trace pt::in_precision<model, pt::f32>, or run on a GPU"});
-  else {
-    call<Op, In...> c(a);
-    Op::kernel(c);
-  }
+  call<Op, In...> c(a);
+  Op::kernel(c);
 }
 }  // namespace detail
-}  // namespace partita::on_cpu
-
-namespace partita::mistake {
-template <class...> struct op_has_no_kernel;
-}
-
-namespace partita::on_cpu {
-
-struct backend {
-  using launcher = on_cpu::launcher;
-  template <class Op, dtype... In> static constexpr launcher launch() {
-    if constexpr (detail::typed_op<Op, In...>::half() >= 0 || requires(call<Op, In...>& c) { Op::kernel(c); })
-      return {&detail::run<Op, In...>, &workspace<Op, In...>};
-    else {
-      (void)reject<mistake::op_has_no_kernel<Op, found_dtype<In>...>>::value;
-      return {};
-    }
-  }
-};
-
 }  // namespace partita::on_cpu

@@ -1,13 +1,13 @@
 // Boxes copied and combined between dense arrays, and arrays filled with one value.
 #pragma once
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <limits>
-#include <string>
 #include <type_traits>
 
-#include <partita/core/words.hpp>
+#include <partita/core/narrow_arrays.hpp>
 #include <partita/device/cpu/team.hpp>
 #include <partita/device/cpu/workers.hpp>
 #include <partita/program/program.hpp>
@@ -19,13 +19,12 @@ namespace detail {
 // Elements below which a second thread is not worth waking for work that memory bounds.
 inline constexpr std::size_t copy_grain = 32 * 1024;
 
-// Calls f(std::type_identity<T>{}) with the type that holds an element.
-template <class F> void with_element(dtype type, char const* what, F f) {
+// Calls f(std::type_identity<T>{}) with the type that holds an element which is not narrow.
+template <class F> void with_element(dtype type, F f) {
   switch (type) {
-    case dtype::f32: return f(std::type_identity<float>{});
     case dtype::f64: return f(std::type_identity<double>{});
     case dtype::i32: return f(std::type_identity<std::int32_t>{});
-    default: throw_error({what, " in ", name_of(type), ": the CPU computes in f32 and f64"});
+    default: return f(std::type_identity<float>{});
   }
 }
 
@@ -143,14 +142,32 @@ void combine_elements(loops const& l, T const* from, T* to, workers* threads, Co
   });
 }
 
+// In float, and rounded.
+inline void combine_narrow(loops const& l, dtype type, void const* from, void* to, reduction how, workers* threads) {
+  const std::size_t from_step = l.from[l.rank - 1], to_step = l.to[l.rank - 1];
+  each_run(l, threads, [=](std::size_t f, std::size_t t, std::size_t n) {
+    constexpr std::size_t strip = 512;
+    float left[strip], right[strip];
+    for (std::size_t first = 0; first < n; first += strip) {
+      const std::size_t count = n - first < strip ? n - first : strip;
+      void* const target = static_cast<std::uint16_t*>(to) + t + first * to_step;
+      widen(type, target, to_step, left, count);
+      widen(type, static_cast<std::uint16_t const*>(from) + f + first * from_step, from_step, right, count);
+      for (std::size_t i = 0; i < count; ++i)
+        left[i] = how == reduction::sum ? sum_into{}(left[i], right[i]) : max_into{}(left[i], right[i]);
+      narrow(type, left, target, to_step, count);
+    }
+  });
+}
+
 }  // namespace detail
 
 // Copies a box, or combines it into what is there; `from` and `to` are where its references point and do not overlap.
-// Boxes of any dtype are copied; f32, f64 and i32 are combined.
 inline void copy_box(box_copy const& b, dtype type, void const* from, void* to, workers* team = nullptr) {
   const detail::loops l(b);
+  if (b.combine && is_narrow(type)) return detail::combine_narrow(l, type, from, to, b.reduce, team);
   if (b.combine)
-    return detail::with_element(type, "combining boxes", [&]<class T>(std::type_identity<T>) {
+    return detail::with_element(type, [&]<class T>(std::type_identity<T>) {
       T const* const source = static_cast<T const*>(from);
       T* const target = static_cast<T*>(to);
       if (b.reduce == reduction::sum) detail::combine_elements(l, source, target, team, detail::sum_into{});
@@ -165,7 +182,14 @@ inline void copy_box(box_copy const& b, dtype type, void const* from, void* to, 
 }
 
 inline void fill_elements(dtype type, void* to, std::size_t count, double value, workers* threads = nullptr) {
-  detail::with_element(type, "filling", [&]<class T>(std::type_identity<T>) {
+  if (is_narrow(type)) {
+    float const one = static_cast<float>(value);
+    std::uint16_t bits = 0;
+    narrow(type, &one, &bits, 1, 1);
+    std::fill_n(static_cast<std::uint16_t*>(to), count, bits);
+    return;
+  }
+  detail::with_element(type, [&]<class T>(std::type_identity<T>) {
     T* const target = static_cast<T*>(to);
     const T one = static_cast<T>(value);
     auto part = [=](std::size_t begin, std::size_t end) {

@@ -1,13 +1,15 @@
 // Whether numbers are finite, for finding the op that made the first that is not.
 #pragma once
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 
 #include <partita/device/cpu/copy.hpp>
 
 namespace partita::on_cpu {
 
-// Integers, and types that the CPU does not compute in, are taken for finite.
+// Integers always are.
 inline bool all_finite(dtype type, void const* data, std::size_t count) {
   auto look = [count](auto const* x) {
     for (std::size_t i = 0; i < count; ++i)
@@ -16,6 +18,11 @@ inline bool all_finite(dtype type, void const* data, std::size_t count) {
   };
   if (type == dtype::f32) return look(static_cast<float const*>(data));
   if (type == dtype::f64) return look(static_cast<double const*>(data));
+  if (is_narrow(type)) {  // an exponent of ones
+    const unsigned ones = type == dtype::bf16 ? 0x7f80u : 0x7c00u;
+    std::uint16_t const* const bits = static_cast<std::uint16_t const*>(data);
+    return std::all_of(bits, bits + count, [=](std::uint16_t x) { return (x & ones) != ones; });
+  }
   return true;
 }
 

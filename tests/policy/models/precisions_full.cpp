@@ -1,4 +1,4 @@
-// The models under every policy in single precision: rounding is what one device's is.
+// The models under every policy in single precision and less: rounding is what one device's is.
 #include "../../support/matrix.hpp"
 #include "../../support/models/encoder_decoder.hpp"
 #include "../../support/models/gpt.hpp"
@@ -17,6 +17,11 @@ const models::sizes uneven{.samples = 9, .positions = 11, .sources = 5, .vocabul
 }  // namespace
 
 TEST_CASE("a GPT") { check_in_f32<models::gpt, models::position>(uneven); }
+TEST_CASE("a GPT in bf16") {
+  const auto plans = common_plans<models::position, models::head, models::inner>(uneven);
+  tried<models::gpt, partita::bf16>(uneven, {}, true).check(plans, {.steps = 2, .on_threads = true});
+  tried<models::gpt, partita::bf16>(uneven, {}, false).check_random(1, 20);
+}
 TEST_CASE("a Llama-like model") { check_in_f32<models::llama, models::position>(uneven); }
 TEST_CASE("an encoder and a decoder") { check_in_f32<models::encoder_decoder, models::position>(uneven); }
 TEST_CASE("a U") {
