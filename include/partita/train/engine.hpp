@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include <partita/core/narrow_arrays.hpp>
 #include <partita/core/words.hpp>
 #include <partita/grad/training.hpp>
 #include <partita/model/extents.hpp>
