@@ -160,6 +160,29 @@ TEST_CASE("a schedule with a smaller bubble is taken where it is allowed") {
   }
 }
 
+TEST_CASE("no plan of a configuration is faster than its bound, which is known before it is looked at") {
+  const plan<trained> empty{trained{}};
+  const costs k(slow_cluster());
+  constraints given;
+  given.schedules = {schedule_kind::one_f_one_b, schedule_kind::interleaved, schedule_kind::zero_bubble_h1, schedule_kind::zero_bubble_h2};
+  given.coshard = {2};
+  const spaces::plan_space space(empty.traced(), empty.traced().forward_count, k, given);
+  double closest = 0;
+  for (spaces::configuration const& c : space.of().configurations) {
+    spaces::problem alone = space.of();
+    alone.configurations = {c};
+    alone.limit = spaces::infinite;
+    const spaces::exact_outcome o = spaces::exact(alone);
+    if (!o.best.found()) continue;
+    CAPTURE(c.stages);
+    CAPTURE(c.shape);
+    CHECK(c.bound > 0);
+    CHECK(c.bound <= o.time * (1 + 1e-9));
+    closest = std::max(closest, c.bound / o.time);
+  }
+  CHECK(closest > 0.7);
+}
+
 TEST_CASE("constraints that leave nothing say which") {
   auto message = [](constraints const& given) {
     try {

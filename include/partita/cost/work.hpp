@@ -16,6 +16,7 @@ struct op_work {
   double flops = 0, bytes = 0;
   dtype type = f32;      // in which it computes
   bool product = false;  // more points than any operand has elements: what matrix units do
+  double reuse = 0;      // points for an element of the largest operand
 };
 
 // Elements of an operand's piece, the extents per letter.
@@ -56,6 +57,7 @@ constexpr op_work work_of(op_info const& f, std::size_t const* extents, int inpu
     }
   }
   w.product = points > most;
+  w.reuse = most > 0 ? points / most : 0;
   return w;
 }
 

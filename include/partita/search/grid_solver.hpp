@@ -16,32 +16,45 @@ struct aim {
 
 class grid_solver {
  public:
-  struct piece {
+  class piece {
+   public:
     std::unique_ptr<eliminator> by;
     int variant = 0;
     bool replays = false;
-    double least_running = 0;  // it needs at least this while it runs
     bool has_kept_twin = false;  // a variant that does not run again is as fast
+    // It needs at least this while it runs. Found out when it is asked for.
+    double least_running() const {
+      if (least_running_ >= 0) return least_running_;
+      table const& t = by->of();
+      least_running_ = 0;
+      for (int u = 0; u < t.variables(); ++u) {
+        double least = infinite;
+        for (int i = 0; i < t.options[static_cast<std::size_t>(u)]; ++i)
+          least = std::min(least, t.own.transient(t.index(u, i)));
+        least_running_ = std::max(least_running_, least);
+      }
+      if (replays) least_running_ += by->run({0, 0, 0, 0, 0, 1}).least();
+      return least_running_;
+    }
+    bool runs_in(double level) const { return level == infinite || least_running() <= level; }
+
+   private:
+    mutable double least_running_ = -1;
   };
   explicit grid_solver(grid_choice const& g) {
     for (auto const& variants : g.kinds) {
       kinds_.emplace_back();
       for (std::size_t v = 0; v < variants.size(); ++v) {
+        std::shared_ptr<elimination_order const> order;
+        for (piece const& other : kinds_.back())
+          if (other.by->of().same_form(*variants[v].costs)) order = other.by->order();
         piece x;
-        x.by = std::make_unique<eliminator>(*variants[v].costs);
+        x.by = std::make_unique<eliminator>(*variants[v].costs, std::move(order));
         x.variant = static_cast<int>(v);
         x.replays = variants[v].replays;
         x.has_kept_twin = variants[v].saves_memory_alone;
-        table const& t = *variants[v].costs;
-        for (int u = 0; u < t.variables(); ++u) {
-          double least = infinite;
-          for (int i = 0; i < t.options[static_cast<std::size_t>(u)]; ++i)
-            least = std::min(least, t.own.transient(t.index(u, i)));
-          x.least_running = std::max(x.least_running, least);
-        }
         for (variant const& other : variants)
           x.has_kept_twin = x.has_kept_twin || (x.replays && !other.replays && other.costs == variants[v].costs);
-        if (x.replays) x.least_running += x.by->run({0, 0, 0, 0, 0, 1}).least();
         kinds_.back().push_back(std::move(x));
       }
     }
@@ -59,7 +72,7 @@ class grid_solver {
     if (known != blocks_.end()) return known->second;
     matrix r(kind(kind_id).front().by->of().entries(), kind(kind_id).front().by->of().exits());
     for (piece& x : kind(kind_id)) {
-      if (x.replays != replays || x.least_running > level) continue;
+      if (x.replays != replays || !x.runs_in(level)) continue;
       matrix const& m = x.by->run(weigh(a, mu, in_flight, replays));
       for (std::size_t i = 0; i < r.at.size(); ++i) r.at[i] = std::min(r.at[i], m.at[i]);
     }
@@ -83,7 +96,7 @@ class grid_solver {
     double most = 0;
     for (run_of_segments const& r : runs) {
       double least = infinite;
-      for (piece const& x : kind(r.kind)) least = std::min(least, x.least_running);
+      for (piece const& x : kind(r.kind)) least = std::min(least, x.least_running());
       most = std::max(most, least);
     }
     return most;

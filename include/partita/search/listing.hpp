@@ -146,7 +146,7 @@ class stage_listing {
   }
   bool list_columns(int kind, bool replays, stage_case const& c, int r, int to, double most, std::vector<column>& into) {
     for (auto& x : s_.grid().kind(kind)) {
-      if (x.replays != replays || x.least_running > c.level) continue;
+      if (x.replays != replays || !x.runs_in(c.level)) continue;
       const double least = x.by->run(grid_solver::weigh(s_.worth(), c.mu, s_.in_flight(), replays))(r, to);
       if (least > most) continue;
       const bool all = x.by->each(r, to, most - least, [&](std::vector<int> const& options) {
@@ -169,7 +169,7 @@ class stage_listing {
       if (c.mu == 0 && factor > 0) break;
       for (aim const& a : aims)
         for (auto& x : s_.grid().kind(kind)) {
-          if (x.least_running > c.level) continue;
+          if (!x.runs_in(c.level)) continue;
           bool ran = false;
           for (wanted_columns const& w : wanted) {
             if (x.replays != (w.again == 1)) continue;

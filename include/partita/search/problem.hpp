@@ -92,6 +92,12 @@ struct table {
   cost_list pair_costs;
 
   int variables() const { return static_cast<int>(options.size()); }
+  // The same options, and pairs of the same variables; costs may differ.
+  bool same_form(table const& o) const {
+    return options == o.options && std::equal(pairs.begin(), pairs.end(), o.pairs.begin(), o.pairs.end(), [](pair const& x, pair const& y) {
+             return x.a == y.a && x.b == y.b;
+           });
+  }
   int entries() const { return options.front(); }
   int exits() const { return options.back(); }
   int add_variable(std::vector<cost> const& costs) {

@@ -188,6 +188,37 @@ class plan_space {
       }
     return seconds;
   }
+  // Seconds that the ops of all segments take `n` devices which share them evenly, at the least.
+  struct least_seconds {
+    double micro_batch = 0, step = 0;
+  };
+  least_seconds least_time(int n, std::size_t micro_samples) const {
+    std::vector<least_seconds> of_kind;
+    for (int first : model_.first_of_kind) {
+      least_seconds& r = of_kind.emplace_back();
+      for (searched_op const& x : model_.segments[static_cast<std::size_t>(first)].ops) {
+        auto share = [&](op_info const& f, std::size_t const* wholes) {
+          std::size_t extents[max_dims]{};
+          for (int d = 0; d < f.dim_count; ++d) {
+            const bool batch = model_.batch != nullptr && f.dims[d].axis->id == model_.batch->id;
+            extents[d] = batch ? std::min(wholes[d], micro_samples) : wholes[d];
+          }
+          return costs_->least_share(work_of(f, extents), n);
+        };
+        r.micro_batch += share(*x.info, x.wholes);
+        for (caused_op const& b : x.backward) r.micro_batch += share(*b.info, b.wholes);
+        for (searched_weight const& w : x.weights)
+          if (w.owned)
+            for (caused_op const& u : w.updates) r.step += costs_->least_share(work_of(*u.info, u.wholes), n);
+      }
+    }
+    least_seconds all;
+    for (int kind : problem_.chain) {
+      all.micro_batch += of_kind[static_cast<std::size_t>(kind)].micro_batch;
+      all.step += of_kind[static_cast<std::size_t>(kind)].step;
+    }
+    return all;
+  }
   void make_problem() {
     for (segment const& s : model_.segments) {
       problem_.chain.push_back(s.kind);
@@ -203,16 +234,17 @@ class plan_space {
     for (int n : device_counts())
       for (int m : micro_batch_counts()) {
         shape_info info{n, m, {}, possible_grids(n, m)};
+        const least_seconds least = least_time(n, micro_samples_of(info));
         for (searched_schedule const& schedule : schedules) {
           if (info.grids.empty() || (schedule.splits() && needs_replays()) || (schedule.chunks > 1 && !begins_anywhere)) continue;
           info.schedule = schedule;
           const pipeline_schedule rule = schedule.rule();
-          const double per_micro_batch = work / n / m, fill = schedule.splits() ? 0 : rule.fill;
+          const double per_micro_batch = std::max(work / n / m, least.micro_batch), fill = schedule.splits() ? 0 : rule.fill;
           bool used = false;
           for (int p : stages) {
             if (static_cast<long>(p) * n > available_ || p > segments() || p * n * problem_.limit < held) continue;
             if (!schedule.possible(problem_.chain, p, m)) continue;
-            problem_.configurations.push_back({static_cast<int>(shapes_.size()), p, rule, per_micro_batch * (fill + (m - fill) / p)});
+            problem_.configurations.push_back({static_cast<int>(shapes_.size()), p, rule, per_micro_batch * (fill + (m - fill) / p) + least.step / p});
             used = true;
           }
           if (used) shapes_.push_back(info);

@@ -163,11 +163,11 @@ class stage_problem {
     double least = 0;
     for (run_of_segments const& r : runs_) {
       double own = infinite;
-      for (auto const& x : g_->kind(r.kind)) own = std::min(own, x.least_running);
+      for (auto const& x : g_->kind(r.kind)) own = std::min(own, x.least_running());
       least = std::max(least, own);
     }
     for (run_of_segments const& r : runs_)
-      for (auto const& x : g_->kind(r.kind)) levels.push_back(std::max(least, x.least_running));
+      for (auto const& x : g_->kind(r.kind)) levels.push_back(std::max(least, x.least_running()));
     std::sort(levels.begin(), levels.end());
     levels.erase(std::unique(levels.begin(), levels.end()), levels.end());
     return levels;
@@ -177,7 +177,7 @@ class stage_problem {
     if (cases_.empty()) return true;
     for (run_of_segments const& r : runs_)
       for (auto const& x : g_->kind(r.kind))
-        if (!x.replays && x.least_running == level) return true;
+        if (!x.replays && x.least_running() == level) return true;
     return false;
   }
   void bound(double level) {
@@ -254,7 +254,7 @@ class stage_problem {
     grid_solver::piece* best = nullptr;
     double least = infinite;
     for (auto& x : g_->kind(kind)) {
-      if (x.replays != replays || x.least_running > level) continue;
+      if (x.replays != replays || !x.runs_in(level)) continue;
       const double v = x.by->run(grid_solver::weigh(a, mu, in_flight_, x.replays))(from, to);
       if (v < least) {
         least = v;
