@@ -63,7 +63,7 @@ TEST_CASE("89 kinds of faults in programs of 300 random plans are found") {
   te::fault_trials trials(seeds);
   int seen = 0, harmless = 0;
   for (te::fault_kind const& kind : te::all_faults()) {
-    const te::fault_count n = trials.run(kind, 4);
+    const te::fault_count n = trials.run(kind, 2);
     if (std::getenv("SHOW_FAULTS") != nullptr)
       std::printf("%-50s %4d seen %4d harmless %4d missed\n", kind.name.c_str(), n.seen, n.harmless, n.missed);
     CHECK_MESSAGE(n.missed == 0, trials.misses);
@@ -73,5 +73,5 @@ TEST_CASE("89 kinds of faults in programs of 300 random plans are found") {
     harmless += n.harmless;
   }
   std::printf("%d faults seen, %d harmless\n", seen, harmless);
-  CHECK(seen > 40000);
+  CHECK(seen > 20000);
 }
