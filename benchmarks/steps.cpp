@@ -91,7 +91,7 @@ BENCHMARK_CAPTURE(two_devices, pipeline_8_micro_batches, cuts{.stages = 2, .micr
 
 void buckets(benchmark::State& state, cuts plan) {
   const sizes model{.layers = 48, .vocabulary = 64, .hidden = 32, .heads = 2, .samples = 4, .positions = 8};
-  run alone(model, plan, 1, true, 0), joined(model, plan, 1, true, pt::lowering_options{}.bucket_bytes);
+  run alone(model, plan, 1, true, 0), joined(model, plan, 1);
   alone.step();
   joined.step();
   std::vector<double> of_alone, of_joined;

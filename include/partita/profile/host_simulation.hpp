@@ -36,7 +36,6 @@ template <class Model> simulation simulate_on_host(plan<Model> const& p, costs c
   lowering_options options;
   options.keep_gradients = how.keep_gradients;
   options.fuse = how.fuse;
-  options.bucket_bytes = 0;  // as in trainer_options
   options.workers = how.threads;
   options.workspace = [a = all.get(), workers = static_cast<std::size_t>(how.threads)](int op, std::size_t const* extents) {
     return a->traced.launchers[op].workspace(*a->traced.ops[op].info, extents, workers);

@@ -33,7 +33,7 @@ struct trainer_options {
   double learning_rate = 1e-3;    // until `set_learning_rate` says otherwise
   bool fuse = true;               // chains of element- and row-wise ops run tile by tile
   bool keep_gradients = true;     // `gradient(name)` works; false may need less memory
-  double bucket_bytes = 0;  // of moves that are made as one; 0: each is made alone, which between threads is faster
+  double bucket_bytes = lowering_options{}.bucket_bytes;  // of moves that are made as one; 0: each is made alone
 };
 
 // Bytes of a device: what was planned before anything ran, and what is resident now.

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include <partita/comm/threads/world.hpp>
+#include <partita/core/patience.hpp>
 #include <partita/core/words.hpp>
 #include <partita/device/cpu/signal.hpp>
 #include <partita/train/cpu_device.hpp>
@@ -54,6 +55,7 @@ class thread_devices final : public local_devices {
     // What wants a core at a time. With fewer cores than that, who waits sleeps.
     const int busy = options_.devices * (options_.threads + most_lanes - 1);
     spare_ = busy <= available_cores();
+    patience_ = partita::detail::patience(spare_);
     for (std::vector<program> const& set : sets_) {
       thread_world_options how{.threads = static_cast<unsigned>(busy)};
       for (program const& p : set)
@@ -214,7 +216,7 @@ class thread_devices final : public local_devices {
   }
 
   void serve(std::size_t rank) noexcept {
-    looking patience(spare_);
+    partita::detail::patience patience(spare_);
     for (std::uint32_t turn = 1;; ++turn) {
       start_.wait_for(turn, patience);
       if (call_ == nullptr) break;
@@ -245,7 +247,7 @@ class thread_devices final : public local_devices {
   void (*call_)(void const*, int) = nullptr;
   void const* what_ = nullptr;
   std::uint32_t turn_ = 0;
-  looking patience_{};
+  partita::detail::patience patience_;  // the calling thread's
   signal start_, done_;
   alignas(64) std::atomic<std::uint32_t> left_{0};  // threads that have not ended the present work
   std::vector<std::thread> threads_;

@@ -16,10 +16,11 @@
 
 #include <partita/comm/communicator.hpp>
 #include <partita/comm/threads/reduce.hpp>
-#include <partita/comm/threads/wait.hpp>
 #include <partita/core/words.hpp>
 
 namespace partita::detail::comm {
+
+inline constexpr std::size_t cache_line = 64;  // bytes; keeps what different ranks write apart
 
 struct call {
   communication kind = communication::barrier;

@@ -15,7 +15,7 @@
 
 #include <partita/comm/communicator.hpp>
 #include <partita/comm/threads/call.hpp>
-#include <partita/comm/threads/wait.hpp>
+#include <partita/core/patience.hpp>
 
 #include <partita/core/begin_planning_code.hpp>
 
@@ -108,7 +108,7 @@ public:
   // `channel_of(source, destination)` gives the channel of a pair. Throws error where the bytes of a message differ
   // between its two sides, once everything else has been transferred.
   template <class ChannelOf> outcome run(int me, std::span<const message> sends, std::span<const message> receives,
-                                         ChannelOf channel_of, waiting& patience, std::atomic<bool> const& aborted) {
+                                         ChannelOf channel_of, patience& patience, std::atomic<bool> const& aborted) {
     const std::size_t count = sends.size() + receives.size();
     if (count == 0) return outcome::done;
     reserve(count);
@@ -149,7 +149,7 @@ public:
           }
         continue;
       }
-      patience.wait(box_.event, seen);
+      patience.wait_while(box_.event, seen);
     }
     if (left != 0) return outcome::aborted;
     for (std::size_t i = 0; i < count; ++i)

@@ -20,7 +20,7 @@
 
 #include <partita/comm/communicator.hpp>
 #include <partita/comm/threads/call.hpp>
-#include <partita/comm/threads/wait.hpp>
+#include <partita/core/patience.hpp>
 
 #include <partita/core/begin_planning_code.hpp>
 
@@ -36,7 +36,7 @@ public:
   enum class outcome { done, aborted };
 
   // Takes part in the next call of the group as member `me`. Throws error where the members disagree.
-  outcome meet(std::size_t me, call const& made, waiting& patience, std::atomic<bool> const& aborted) {
+  outcome meet(std::size_t me, call const& made, patience& patience, std::atomic<bool> const& aborted) {
     member& own = members_[me];
     own.made = made;
     const std::uint64_t turn = own.turns++;
@@ -72,7 +72,7 @@ public:
         if (arrived < everybody) return outcome::aborted;
         bound = true;
       }
-      patience.wait(state_, seen);
+      patience.wait_while(state_, seen);
     }
     if (failed_turn_ == turn) throw error(fault_);
     return outcome::done;

@@ -19,9 +19,11 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
+#include <partita/core/patience.hpp>
 #include <partita/core/words.hpp>
 #include <partita/comm/communicator.hpp>
 #include <partita/comm/threads/exchange.hpp>
@@ -50,10 +52,10 @@ public:
       groups_.emplace_back(group, groups[group]);
     }
     ranks_ = std::make_unique<rank_state[]>(count);
+    const unsigned threads = options.threads == 0 ? static_cast<unsigned>(ranks) : options.threads;
     channels_ = std::make_unique<detail::comm::channel[]>(count * count);
     for (std::size_t rank = 0; rank < count; ++rank) {
-      ranks_[rank].patience =
-          detail::comm::waiting(options.threads == 0 ? static_cast<unsigned>(ranks) : options.threads);
+      ranks_[rank].patience = detail::patience(threads <= std::thread::hardware_concurrency());
       ranks_[rank].exchanges.reserve(options.messages);
     }
   }
@@ -90,7 +92,7 @@ private:
 
   struct alignas(detail::comm::cache_line) rank_state {
     detail::comm::exchanger exchanges;
-    detail::comm::waiting patience;
+    detail::patience patience;
     std::array<std::atomic<std::uint64_t>, communication_kinds> bytes{}, calls{};
   };
 

@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include <partita/core/patience.hpp>
 #include <partita/core/words.hpp>
 #include <partita/device/cpu/instructions.hpp>
 #include <partita/device/cpu/signal.hpp>
@@ -44,7 +45,7 @@ template <class Communicator> class device_executor {
                   std::span<std::uint64_t const> keys, std::span<std::byte> state, std::span<std::byte> arena,
                   Communicator& comm, workers& team, executor_options options = {})
       : program_(&what), comm_(&comm), runner_(what, graph, launchers, keys, state, arena, comm, team),
-        patience_{looking(options.cores_to_spare), looking(options.cores_to_spare)} {
+        patience_{partita::detail::patience(options.cores_to_spare), partita::detail::patience(options.cores_to_spare)} {
     for (std::size_t at = 0; at < what.instructions.size(); ++at) {
       instruction const& i = what.instructions[at];
       if (is_communication(i.kind) && i.where != lane::communication)
@@ -60,7 +61,7 @@ template <class Communicator> class device_executor {
     }
     if (options.record_times) times_.resize(what.instructions.size());
     two_lanes_ = options.two_lanes && !lanes_[1].empty();
-    if (two_lanes_) second_ = std::thread([this, patience = looking(options.cores_to_spare)] { serve(patience); });
+    if (two_lanes_) second_ = std::thread([this, patience = patience_[1]] { serve(patience); });
     else lanes_ = {};
   }
   device_executor(device_executor const&) = delete;
@@ -207,7 +208,7 @@ template <class Communicator> class device_executor {
     comm_->abort(message_.substr(message_.find(", ") + 2));  // it names the rank itself
   }
 
-  void serve(looking patience) noexcept {
+  void serve(partita::detail::patience patience) noexcept {
     for (std::uint32_t turn = 1;; ++turn) {
       start_.wait_for(turn, patience);
       if (leaving_) return;
@@ -220,7 +221,7 @@ template <class Communicator> class device_executor {
   Communicator* comm_;
   instruction_runner<Communicator> runner_;
   std::array<std::vector<member>, 2> lanes_;  // compute, communication; empty when one thread does both
-  std::array<looking, 2> patience_;           // one a lane
+  std::array<partita::detail::patience, 2> patience_;  // one a lane
   std::vector<timing> times_;
   clock::time_point origin_{}, failed_at_{};
   bool has_origin_ = false, two_lanes_ = false;

@@ -10,41 +10,12 @@
 #include <utility>
 #include <vector>
 
+#include <partita/core/patience.hpp>
+
 namespace partita::on_cpu {
 
 namespace detail {
 inline thread_local bool inside_parallel = false;
-
-inline void pause() {
-#if defined(__x86_64__) || defined(__i386__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
-
-// Waits until `value` differs from `old`, first by looking, then asleep. How long it looks follows what happened
-// before: doubled when looking was enough, halved when it was not, so that idle threads do not take the cores of
-// others.
-class patience {
- public:
-  void wait_while(std::atomic<std::uint32_t> const& value, std::uint32_t old) {
-    for (int look = 0; look < looks_; ++look) {
-      if (value.load(std::memory_order_acquire) != old) {
-        looks_ = looks_ < most ? looks_ * 2 : most;
-        return;
-      }
-      pause();
-    }
-    if (value.load(std::memory_order_acquire) != old) return;
-    looks_ = looks_ > least ? looks_ / 2 : least;
-    value.wait(old, std::memory_order_acquire);
-  }
-
- private:
-  static constexpr int least = 32, most = 2048;  // about 1 to 50 microseconds
-  int looks_ = 256;
-};
 }  // namespace detail
 
 // `size` threads, of which the caller of `parallel` is one: workers(1) starts none. One object serves one device; all
@@ -135,7 +106,7 @@ class workers {
   }
 
   void serve(std::size_t member) noexcept {
-    detail::patience patience;
+    partita::detail::patience patience;
     for (std::uint32_t seen = 0;; ++seen) {
       for (; start_.load(std::memory_order_acquire) == seen;) patience.wait_while(start_, seen);
       if (shared_.function == nullptr) return;
@@ -157,7 +128,7 @@ class workers {
   // what the calling thread hands out: written before start_ changes, read after
   work_to_share shared_;
   std::atomic_flag busy_;
-  detail::patience patience_;  // the calling thread's
+  partita::detail::patience patience_;  // the calling thread's
   alignas(64) std::atomic<std::uint32_t> start_{0};  // how many times work was handed out
   alignas(64) std::atomic<std::uint32_t> left_{0};   // threads that have not ended the present work
   std::vector<std::thread> threads_;
