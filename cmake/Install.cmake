@@ -10,6 +10,11 @@ if(TARGET partita_cpu)
   install(EXPORT partita_cpu_targets FILE partita-cpu-targets.cmake NAMESPACE partita::
     DESTINATION ${partita_package_directory})
 endif()
+if(TARGET partita_mpi)
+  install(TARGETS partita_mpi EXPORT partita_mpi_targets)
+  install(EXPORT partita_mpi_targets FILE partita-mpi-targets.cmake NAMESPACE partita::
+    DESTINATION ${partita_package_directory})
+endif()
 
 configure_package_config_file(cmake/partita-config.cmake.in partita-config.cmake
   INSTALL_DESTINATION ${partita_package_directory}

@@ -107,6 +107,7 @@ inline constexpr const char* largest_plan_of_demo = "dp2 x tp2 x pp2";
 struct gpt_options {
   std::string data;  // empty: this project's own text
   std::string plan, report;
+  std::string comm = "threads";
   std::optional<int> devices;
   int threads = 0;
   int layers = 4, hidden = 128, heads = 4, length = 64, batch = 16;
@@ -146,6 +147,10 @@ struct gpt_command {
          "as in \"dp2 x tp2 x pp2 m4\"; by default all devices are replicas.\n"
          "auto: measures this machine and searches the best plan for its devices");
     flag("--report", o.report, "FILE", "A page about the plan that auto has found (HTML)");
+    flag("--comm", o.comm, "NAME",
+         "threads: devices are threads of this process. mpi: each is a process,\n"
+         "as many as mpirun -n has started")
+        ->check(CLI::IsMember({"threads", "mpi"}).description(""));
     number("--devices", o.devices, 1, 1024, "CPU devices; by default as many as the plan needs");
     number("--threads", o.threads, 0, 1024, "Threads that compute, for each device; 0 shares out the cores");
     number("--layers", o.layers, 1, 10000, "Blocks of attention and MLP");
@@ -171,9 +176,12 @@ struct gpt_command {
   bool searches() const { return options.plan == "auto" || (options.plan.empty() && options.demo); }
   int devices_to_search_for() const { return options.devices.value_or(std::max(2, pt::available_cores())); }
 
-  // The plan that the flags ask for in words, after what can be wrong between them.
-  parallel plan() const {
+  // The plan that the flags ask for in words, after what can be wrong between them. `processes`: that take part.
+  parallel plan(int processes) const {
     gpt_options const& o = options;
+    if (o.comm == "mpi" && o.demo) throw pt::error("--demo compares plans on threads; leave --comm mpi out");
+    if (o.comm == "mpi" && o.devices && *o.devices != processes)
+      throw pt::error(word("--devices", *o.devices) + " and --comm mpi, which has a device in each of " + std::to_string(processes) + " processes");
     if (o.hidden % o.heads != 0)
       throw pt::error(word("--hidden", o.hidden) + " is no multiple of " + word("--heads", o.heads));
     if (o.warm_up && *o.warm_up >= o.steps)
@@ -183,9 +191,10 @@ struct gpt_command {
           "--demo, whose largest plan is " + std::string(largest_plan_of_demo) + ",");
     if (!o.report.empty() && !searches()) throw pt::error("--report is about what --plan auto has found");
     if (searches()) return {};
-    if (o.plan.empty() && o.devices) {
-      const parallel p = parse_plan("dp" + std::to_string(*o.devices), o.batch);
-      fit(p, word("--devices", *o.devices) + " without --plan");
+    if (o.plan.empty() && (o.devices || processes > 1)) {
+      const int devices = o.devices.value_or(processes);
+      const parallel p = parse_plan("dp" + std::to_string(devices), o.batch);
+      fit(p, word("--devices", devices) + " without --plan");
       return p;
     }
     const std::string name = "--plan '" + o.plan + "'";

@@ -1,8 +1,9 @@
 // Trains a GPT over bytes under a parallel plan and lets it write:
 //   train_gpt --data book.txt --plan "dp2 x tp2" --layers 6 --hidden 256 --steps 2000
 //   train_gpt --plan auto --report plan.html
-// The model is in gpt.hpp, the flags in gpt_options.hpp, the search of --plan auto in gpt_search.hpp, the comparison of
-// plans that --demo begins with in gpt_compare.hpp.
+//   mpirun -n 4 train_gpt --comm mpi --plan "dp2 x tp2"
+// The model is in gpt.hpp, the flags in gpt_options.hpp, the search of --plan auto in gpt_search.hpp, the processes of
+// --comm mpi in gpt_processes.hpp, the comparison of plans that --demo begins with in gpt_compare.hpp.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -13,9 +14,12 @@
 #include <string>
 #include <vector>
 
+#include <partita/plan/file.hpp>
+
 #include "gpt.hpp"
 #include "gpt_compare.hpp"
 #include "gpt_options.hpp"
+#include "gpt_processes.hpp"
 #include "gpt_search.hpp"
 
 #ifndef PARTITA_SOURCE_DIRECTORY  // the build says where this project's text is
@@ -41,10 +45,14 @@ std::vector<pt::binding> extents_of(gpt_options const& o, int batch) {
   return {pt::bind<sample>(n(batch)),   pt::bind<position>(n(o.length)),           pt::bind<hidden>(n(o.hidden)),
           pt::bind<head>(n(o.heads)),   pt::bind<head_width>(n(o.hidden / o.heads)), pt::bind<inner>(n(4 * o.hidden))};
 }
-trainer make_trainer(gpt_options const& o, parallel const& plan, int batch, bool keep_gradients) {
+pt::plan<gpt_training> plan_of(gpt_options const& o, parallel const& plan, int batch) {
   pt::plan<gpt_training> made(training_of(o), extents_of(o, batch));
   plan(static_cast<pt::plan_base&>(made));
-  return trainer{made, pt::cpu{.devices = plan.devices(), .threads = o.threads},
+  return made;
+}
+// On threads of this process.
+trainer make_trainer(gpt_options const& o, parallel const& plan, int batch, bool keep_gradients) {
+  return trainer{plan_of(o, plan, batch), pt::cpu{.devices = plan.devices(), .threads = o.threads},
                  pt::trainer_options{.seed = o.seed, .keep_gradients = keep_gradients}};
 }
 
@@ -91,11 +99,13 @@ double held_out_loss(trainer& t, gpt_options const& o, pt::text_data const& data
 }
 
 // Continues the prompt byte by byte. The weights move to a trainer of one device and one sequence: a step of the
-// whole batch for every byte would be slow, and a plan keeps no weights to itself.
-std::string write(trainer const& trained, gpt_options const& o) {
+// whole batch for every byte would be slow, and a plan keeps no weights to itself. Of several processes all give their
+// part of the weights, and the first one writes.
+std::string write(trainer const& trained, gpt_options const& o, gpt_processes& processes) {
   trainer writer = make_trainer(o, parallel{}, 1, false);
   for (std::string const& name : trained.parameter_names())
     writer.set_parameter(name, floats(trained.parameter(name)));
+  if (!processes.first()) return {};
 
   std::string text = o.prompt.empty() ? "\n" : o.prompt;
   const auto length = static_cast<std::size_t>(o.length);
@@ -139,9 +149,22 @@ void print_prediction(searched_plan const& said, trainer const& t, std::vector<d
               pt::bytes_text(said.bytes).c_str(), pt::duration_text(*middle).c_str(), pt::bytes_text(measured).c_str());
 }
 
+// By the first process, which tells the others.
+searched_plan search(gpt_command const& command, gpt_processes& processes) {
+  gpt_options const& o = command.options;
+  const pt::cpu devices{.devices = processes.are_many() ? processes.together().size() : command.devices_to_search_for(), .threads = o.threads};
+  if (!processes.are_many()) return search_plan(training_of(o), extents_of(o, o.batch), devices, o.report);
+  std::optional<searched_plan> found;
+  if (processes.first()) found = search_plan(training_of(o), extents_of(o, o.batch), devices, o.report);
+  const std::string text = pt::broadcast(processes.together(), found ? pt::plan_text(found->plan) : std::string());
+  if (!found) found = searched_plan{pt::plan_from_text<gpt_training>(text, training_of(o), extents_of(o, o.batch)), {}};
+  return *found;
+}
+
 int run(gpt_command const& command) {
   gpt_options const& o = command.options;
-  const parallel plan = command.plan();
+  gpt_processes processes(o.comm);
+  const parallel plan = command.plan(processes.together().size());
   const pt::text_data data = read_data(o);
   std::printf("text: %s, a tenth of it held out\n", pt::bytes_text(static_cast<double>(data.size())).c_str());
   const pt::interrupt stop;
@@ -153,18 +176,22 @@ int run(gpt_command const& command) {
 
   std::optional<searched_plan> searched;
   if (command.searches())
-    searched = search_plan(training_of(o), extents_of(o, o.batch), {.devices = command.devices_to_search_for(), .threads = o.threads}, o.report);
+    searched = search(command, processes);
   const int devices = searched ? searched->plan.devices() : plan.devices();
-  trainer t = searched ? trainer{searched->plan, pt::cpu{.devices = devices, .threads = o.threads},
-                                 pt::trainer_options{.seed = o.seed, .keep_gradients = false}}
-                       : make_trainer(o, plan, o.batch, false);
+  // [trainer]
+  trainer t = processes.with_devices(devices, o.threads, [&](auto const& where) {
+    return trainer{searched ? searched->plan : plan_of(o, plan, o.batch), where,
+                   pt::trainer_options{.seed = o.seed, .keep_gradients = false}};
+  });
+  // [/trainer]
   const double unigrams = data.unigram_loss();
   const int threads = o.threads > 0 ? o.threads : std::max(1, pt::available_cores() / devices);
-  const double peak = measure_peak(std::min(devices * threads, pt::available_cores()));
+  const double peak = processes.first() ? measure_peak(std::min(devices * threads, pt::available_cores())) : 1;
   std::printf(
-      "\nplan: %s on %d CPU device%s, %d thread%s each; matrix products reach %s\n"
+      "\nplan: %s on %d CPU device%s%s, %d thread%s each; matrix products reach %s\n"
       "model: %d layers, hidden %d, %d heads, %s parameters; a step: %d x %d bytes\n",
-      searched ? searched->words.c_str() : plan.text().c_str(), devices, devices == 1 ? "" : "s", threads, threads == 1 ? "" : "s",
+      searched ? searched->words.c_str() : plan.text().c_str(), devices, devices == 1 ? "" : "s",
+      processes.are_many() ? ", a process each" : "", threads, threads == 1 ? "" : "s",
       pt::quantity_text(peak, "FLOP/s").c_str(), o.layers, o.hidden, o.heads,
       pt::quantity_text(static_cast<double>(t.parameter_count())).c_str(), o.batch, o.length);
 
@@ -182,7 +209,12 @@ int run(gpt_command const& command) {
       line.message(text);
     };
     std::uint64_t step = 0, evaluated = 0;
-    while (step < o.steps && !stop.requested()) {
+    // [signal]
+    // A signal may have reached one process only; all stop after the same step.
+    auto is_asked_to_end = [&] { return pt::any(processes.together(), stop.requested()); };
+    bool ends = is_asked_to_end();
+    for (; step < o.steps && !ends; ends = is_asked_to_end()) {
+      // [/signal]
       const pt::text_batch b =
           data.batch(step, static_cast<std::size_t>(o.batch), static_cast<std::size_t>(o.length));
       t.set_learning_rate(rate.rate(step));
@@ -198,11 +230,11 @@ int run(gpt_command const& command) {
                  .tokens = static_cast<double>(b.inputs.size())});
       if (o.evaluate_every > 0 && step % o.evaluate_every == 0) evaluate(evaluated = step);
     }
-    if (stop.requested()) line.message("asked to end: " + std::to_string(step) + " steps were done");
+    if (ends) line.message("asked to end: " + std::to_string(step) + " steps were done");
     if (step > 0 && evaluated != step) evaluate(step);
   }
   if (searched && !step_seconds.empty()) print_prediction(*searched, t, step_seconds);
-  if (o.sample > 0) std::printf("\nIt writes:\n\n%s\n", pt::printable(write(t, o)).c_str());
+  if (o.sample > 0) std::printf("\nIt writes:\n\n%s\n", pt::printable(write(t, o, processes)).c_str());
 
   constexpr double well_under = 0.8;  // nats/byte that the demo is to win over byte unigrams
   if (o.demo && !stop.requested()) {

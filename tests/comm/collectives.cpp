@@ -17,7 +17,7 @@ namespace {
 
 // Checks one operation from the view of one rank; `op` seeds the data, `size` bounds a piece.
 template <class T> struct one {
-  partita::thread_communicator& comm;
+  communicator& comm;
   std::size_t group;
   std::uint64_t op;
   dtype type;
@@ -167,7 +167,7 @@ template <class T> struct one {
   }
 };
 
-bool run(partita::thread_communicator& comm, std::size_t group, communication kind, std::uint64_t op,
+bool run(communicator& comm, std::size_t group, communication kind, std::uint64_t op,
          std::size_t size) {
   switch (mixed(op, 3) % 5) {
     case 0: return one<float>{comm, group, op, dtype::f32, size}.run(kind);
@@ -179,9 +179,9 @@ bool run(partita::thread_communicator& comm, std::size_t group, communication ki
 }
 
 // `length` random operations in one global order, of which every rank runs those of its groups.
-void random_sequence(partita::thread_world& world, std::uint64_t seed, std::uint64_t length, std::size_t largest) {
+void random_sequence(test_world& world, std::uint64_t seed, std::uint64_t length, std::size_t largest) {
   std::string failure;
-  auto const endings = on_every_rank(world, [&](partita::thread_communicator& comm) {
+  auto const endings = on_every_rank(world, [&](communicator& comm) {
     for (std::uint64_t step = 0; step < length; ++step) {
       const std::uint64_t op = seed * 100000 + step;
       const std::size_t group = mixed(op, 1) % world.groups();
@@ -209,9 +209,9 @@ std::vector<int> first_ranks(int count) {
 
 TEST_CASE("every collective does what its definition says, for 1 to 8 members and many sizes") {
   for (int members = 1; members <= 8; ++members) {
-    partita::thread_world world(members, {first_ranks(members)});
+    test_world world(members, {first_ranks(members)});
     std::string failure;
-    auto const endings = on_every_rank(world, [&](partita::thread_communicator& comm) {
+    auto const endings = on_every_rank(world, [&](communicator& comm) {
       std::uint64_t op = 0;
       for (std::size_t kind = 0; kind < partita::communication_kinds; ++kind)
         for (std::size_t size : {0, 1, 2, 3, 7, 64, 1000, 4099, 40001})
@@ -227,9 +227,9 @@ TEST_CASE("every collective does what its definition says, for 1 to 8 members an
 
 TEST_CASE("calls that are made as one do what each of them does") {
   for (int members : {1, 2, 3, 5, 8}) {
-    partita::thread_world world(members, {first_ranks(members)});
+    test_world world(members, {first_ranks(members)});
     std::string failure;
-    auto const endings = on_every_rank(world, [&](partita::thread_communicator& comm) {
+    auto const endings = on_every_rank(world, [&](communicator& comm) {
       std::uint64_t op = 500;
       for (communication kind : {communication::all_reduce, communication::all_gather, communication::reduce_scatter})
         for (std::size_t size : {0, 1, 7, 1000, 4099, 40001})
@@ -245,12 +245,11 @@ TEST_CASE("calls that are made as one do what each of them does") {
 }
 
 TEST_CASE("members that make other calls as one are told") {
-  partita::thread_world world(2, {{0, 1}});
-  std::vector<float> data(8);
+  test_world world(2, {{0, 1}});
   const std::size_t four[]{4}, three[]{3};
-  auto const endings = on_every_rank(world, [&](partita::thread_communicator& comm) {
-    float* const mine = data.data() + 4 * comm.rank();
-    const partita::joined_call calls[]{{nullptr, mine, four}, {nullptr, mine, comm.rank() == 0 ? four : three}};
+  auto const endings = on_every_rank(world, [&](communicator& comm) {
+    std::vector<float> mine(8);
+    const partita::joined_call calls[]{{nullptr, mine.data(), four}, {nullptr, mine.data() + 4, comm.rank() == 0 ? four : three}};
     comm.all_reduce(0, calls, partita::f32, reduction::sum);
   }, false);
   for (ending const& e : endings) CHECK(e.what.find("2 calls as one: all_reduce of 4 f32 by sum, all_reduce of 3 f32 by sum") != std::string::npos);
@@ -260,25 +259,26 @@ TEST_CASE("overlapping groups run random sequences side by side") {
   const std::vector<std::vector<int>> groups{first_ranks(8), {0, 1, 2, 3}, {2, 3, 4, 5}, {0, 2, 4, 6}, {7},
                                              {1, 5, 7},      {0, 1, 2, 3}, {3, 6}};
   for (std::uint64_t seed = 1; seed <= 4; ++seed) {
-    partita::thread_world world(8, groups);
+    test_world world(8, groups);
     random_sequence(world, seed, 150, 60000);
   }
 }
 
 TEST_CASE("many more ranks than cores") {
-  partita::thread_world world(16, {first_ranks(16), {0, 5, 10, 15}, {1, 2, 3, 4, 5, 6, 7, 8}});
+  if (most_ranks() < 16) return;
+  test_world world(16, {first_ranks(16), {0, 5, 10, 15}, {1, 2, 3, 4, 5, 6, 7, 8}});
   random_sequence(world, 9, 120, 20000);
 }
 
 TEST_CASE("ranks that never spin, and ranks that always may") {
   for (unsigned threads : {1u, 1000u}) {
-    partita::thread_world world(4, {first_ranks(4), {1, 3}}, {.threads = threads});
+    test_world world(4, {first_ranks(4), {1, 3}}, {.threads = threads});
     random_sequence(world, 11, 200, 30000);
   }
 }
 
 TEST_CASE("two thousand collectives in a row") {
-  partita::thread_world world(4, {first_ranks(4), {0, 1}, {2, 3}, {1, 2}});
+  test_world world(4, {first_ranks(4), {0, 1}, {2, 3}, {1, 2}});
   random_sequence(world, 5, 2000, 300);
 }
 
@@ -287,34 +287,42 @@ TEST_CASE("all members receive the same bits, and again the same in a second run
   std::vector<std::vector<float>> results[2];
   for (auto& result : results) {
     result.resize(5);
-    partita::thread_world world(5, {first_ranks(5)});
-    on_every_rank(world, [&](partita::thread_communicator& comm) {
+    test_world world(5, {first_ranks(5)});
+    on_every_rank(world, [&](communicator& comm) {
       auto& buffer = result[static_cast<std::size_t>(comm.rank())];
       for (std::size_t i = 0; i < count; ++i) buffer.push_back(value_of<float>(1, comm.rank(), i));
       comm.all_reduce(0, buffer.data(), count, dtype::f32, reduction::sum);
     });
   }
+  std::vector<float> const* first = nullptr;  // of the ranks that this process has
   for (auto const& result : results)
-    for (auto const& buffer : result)
-      CHECK(std::memcmp(buffer.data(), results[0][0].data(), count * sizeof(float)) == 0);
+    for (auto const& buffer : result) {
+      if (buffer.empty()) continue;
+      if (first == nullptr) first = &buffer;
+      CHECK(std::memcmp(buffer.data(), first->data(), count * sizeof(float)) == 0);
+    }
 }
 
 TEST_CASE("a maximum keeps NaN, from whichever member it comes") {
   for (std::size_t from = 0; from < 3; ++from) {
-    partita::thread_world world(3, {first_ranks(3)});
+    test_world world(3, {first_ranks(3)});
     std::vector<float> values{1, 2, 3};
     values[from] = std::numeric_limits<float>::quiet_NaN();
-    on_every_rank(world, [&](partita::thread_communicator& comm) {
-      comm.all_reduce(0, &values[static_cast<std::size_t>(comm.rank())], 1, dtype::f32, reduction::max);
+    std::string failure;
+    auto const endings = on_every_rank(world, [&](communicator& comm) {
+      float& mine = values[static_cast<std::size_t>(comm.rank())];
+      comm.all_reduce(0, &mine, 1, dtype::f32, reduction::max);
+      if (!std::isnan(mine)) throw partita::error("the maximum is a number");
     });
-    for (float value : values) CHECK(std::isnan(value));
+    bool const well = all_well(endings, failure);
+    CHECK_MESSAGE(well, failure);
   }
 }
 
 TEST_CASE("traffic counts what the ring algorithms send") {
-  partita::thread_world world(4, {first_ranks(4), {0, 2}});
+  test_world world(4, {first_ranks(4), {0, 2}});
   const counts_of_members counts{10, 20, 30, 40}, sends{1, 2, 3, 4};
-  auto const endings = on_every_rank(world, [&](partita::thread_communicator& comm) {
+  auto const endings = on_every_rank(world, [&](communicator& comm) {
     const auto me = static_cast<std::size_t>(comm.rank());
     std::vector<float> a(100), b(100);
     comm.all_reduce(0, a.data(), 100, dtype::f32, reduction::sum);
@@ -327,18 +335,21 @@ TEST_CASE("traffic counts what the ring algorithms send") {
     const partita::message send{(comm.rank() + 1) % 4, a.data(), 12, 0},
         receive{(comm.rank() + 3) % 4, b.data(), 12, 0};
     comm.exchange({&send, 1}, {&receive, 1});
+
+    const partita::traffic_counts counted = comm.traffic();
+    auto is = [](std::uint64_t have, std::uint64_t wanted) {
+      if (have != wanted) throw partita::error("counted " + std::to_string(have) + ", not " + std::to_string(wanted));
+    };
+    is(counted.bytes_of(communication::all_reduce), 600);
+    is(counted.bytes_of(communication::all_gather), 3 * counts[me] * 4);
+    is(counted.bytes_of(communication::reduce_scatter), (100 - counts[me]) * 4);
+    is(counted.bytes_of(communication::all_to_all), (10 - sends[me]) * 4);
+    is(counted.bytes_of(communication::broadcast), me == 0 ? 0 : 400);
+    is(counted.bytes_of(communication::exchange), 12);
+    is(counted.calls_of(communication::barrier), me % 2 == 0 ? 1 : 0);
+    is((counted - counted).total_bytes(), 0);
   });
-  for (int rank = 0; rank < 4; ++rank) {
-    CHECK(endings[static_cast<std::size_t>(rank)].what == "");
-    auto const me = static_cast<std::size_t>(rank);
-    const partita::traffic_counts counted = world.traffic(rank);
-    CHECK(counted.bytes_of(communication::all_reduce) == 600);
-    CHECK(counted.bytes_of(communication::all_gather) == 3 * counts[me] * 4);
-    CHECK(counted.bytes_of(communication::reduce_scatter) == (100 - counts[me]) * 4);
-    CHECK(counted.bytes_of(communication::all_to_all) == (10 - sends[me]) * 4);
-    CHECK(counted.bytes_of(communication::broadcast) == (rank == 0 ? 0 : 400));
-    CHECK(counted.bytes_of(communication::exchange) == 12);
-    CHECK(counted.calls_of(communication::barrier) == (rank % 2 == 0 ? 1 : 0));
-    CHECK((counted - counted).total_bytes() == 0);
-  }
+  std::string failure;
+  bool const well = all_well(endings, failure);
+  CHECK_MESSAGE(well, failure);
 }

@@ -1,4 +1,6 @@
-// Runs a body once per rank, each on its own thread, as an executor does: a rank that throws aborts the world.
+// Runs a body once per rank, each on its own thread, as an executor does: a rank that throws aborts the world. Where
+// PARTITA_TEST_MPI is defined ranks are processes (mpi_ranks.hpp), and the same tests run over MPI: a body touches nothing
+// of other ranks, and throws where it finds something wrong.
 #pragma once
 #include <cmath>
 #include <cstdint>
@@ -21,14 +23,26 @@ struct ending {
   bool well() const { return !aborted && !other_error; }
 };
 
+}  // namespace partita_test
+
+#ifdef PARTITA_TEST_MPI
+#include "mpi_ranks.hpp"
+#else
+namespace partita_test {
+
+using test_world = partita::thread_world;
+using communicator = partita::thread_communicator;
+inline constexpr bool senders_learn = true;  // that a receiver expects other bytes
+inline int most_ranks() { return 16; }
+
 template <class Body>
-std::vector<ending> on_every_rank(partita::thread_world& world, Body body, bool abort_on_error = true) {
+std::vector<ending> on_every_rank(test_world& world, Body body, bool abort_on_error = true) {
   std::vector<ending> endings(static_cast<std::size_t>(world.size()));
   std::vector<std::thread> threads;
   for (int rank = 0; rank < world.size(); ++rank)
     threads.emplace_back([&, rank] {
       ending& mine = endings[static_cast<std::size_t>(rank)];
-      partita::thread_communicator comm = world.communicator(rank);
+      communicator comm = world.communicator(rank);
       try {
         body(comm);
       } catch (const partita::aborted& stopped) {
@@ -41,6 +55,11 @@ std::vector<ending> on_every_rank(partita::thread_world& world, Body body, bool 
   for (std::thread& thread : threads) thread.join();
   return endings;
 }
+
+}  // namespace partita_test
+#endif
+
+namespace partita_test {
 
 inline bool all_well(std::vector<ending> const& endings, std::string& first_failure) {
   for (ending const& each : endings)

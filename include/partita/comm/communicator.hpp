@@ -13,7 +13,8 @@
 //   receives the same bits, whatever the number of threads or cores.
 // - A maximum is NaN where any member's element is: a NaN must not vanish on its way to where it is looked for.
 // - If members of one call disagree (kind, count, dtype, reduction, root), every one of them throws `error`, which
-//   names the group, the ranks and both calls. The contents of the buffers are then unspecified.
+//   names the group, the ranks and both calls. The contents of the buffers are then unspecified. Where the two sides of
+//   a message disagree about its bytes, the receiver throws, and between threads the sender as well.
 // - After `abort` every blocked and every later call of any rank throws `aborted`, which names who failed first. A
 //   call throws only when no other rank touches its buffers any more, so unwinding may free them.
 // - A step allocates nothing: state per group and rank is made with the communicator.

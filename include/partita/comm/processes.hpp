@@ -6,6 +6,7 @@
 #include <numeric>
 #include <span>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <vector>
 
@@ -13,7 +14,8 @@
 
 namespace partita {
 
-// Every process makes the same calls in the same order. After `abort`, or once a process has ended with an error, every
+// Every process makes the same calls in the same order, each `for` the same thing: words that are compared as far as the
+// processes can, and said in an error. After `abort`, or once a process has ended with an error, every
 // call of every process throws `aborted` (comm/communicator.hpp), which says who failed first.
 class processes {
  public:
@@ -21,7 +23,7 @@ class processes {
   virtual int rank() const = 0;  // of this process
   virtual int size() const = 0;
   // mine[bytes[rank()]] -> all[sum of bytes], in the order of processes. `bytes` is the same everywhere.
-  virtual void all_gather(void const* mine, void* all, std::span<std::size_t const> bytes) = 0;
+  virtual void all_gather(void const* mine, void* all, std::span<std::size_t const> bytes, std::string_view what) = 0;
   // From any thread, at any time; the first call counts.
   virtual void abort(std::string reason) = 0;
 };
@@ -30,25 +32,26 @@ class one_process final : public processes {
  public:
   int rank() const override { return 0; }
   int size() const override { return 1; }
-  void all_gather(void const* mine, void* all, std::span<std::size_t const> bytes) override {
+  void all_gather(void const* mine, void* all, std::span<std::size_t const> bytes, std::string_view) override {
     if (bytes[0] > 0) std::memcpy(all, mine, bytes[0]);
   }
   void abort(std::string) override {}
 };
 
 // What every process has, in their order.
-template <class T> std::vector<T> gather(processes& together, T const& mine) {
+template <class T> std::vector<T> gather(processes& together, T const& mine, std::string_view what = "a number of each") {
   static_assert(std::is_trivially_copyable_v<T>);
   std::vector<T> all(static_cast<std::size_t>(together.size()));
-  together.all_gather(&mine, all.data(), std::vector<std::size_t>(all.size(), sizeof(T)));
+  together.all_gather(&mine, all.data(), std::vector<std::size_t>(all.size(), sizeof(T)), what);
   return all;
 }
 // Lists of any lengths.
-template <class T> std::vector<std::vector<T>> gather_lists(processes& together, std::vector<T> const& mine) {
+template <class T>
+std::vector<std::vector<T>> gather_lists(processes& together, std::vector<T> const& mine, std::string_view what = "a list of each") {
   static_assert(std::is_trivially_copyable_v<T>);
-  std::vector<std::size_t> bytes = gather(together, mine.size() * sizeof(T));
+  std::vector<std::size_t> bytes = gather(together, mine.size() * sizeof(T), what);
   std::vector<std::byte> all(std::accumulate(bytes.begin(), bytes.end(), std::size_t{0}));
-  together.all_gather(mine.data(), all.data(), bytes);
+  together.all_gather(mine.data(), all.data(), bytes, what);
   std::vector<std::vector<T>> lists;
   std::size_t at = 0;
   for (std::size_t each : bytes) {
@@ -62,18 +65,18 @@ template <class T> std::vector<std::vector<T>> gather_lists(processes& together,
 inline std::string broadcast(processes& together, std::string const& mine, int from = 0) {
   std::vector<std::size_t> bytes(static_cast<std::size_t>(together.size()), 0);
   const bool gives = together.rank() == from;
-  bytes[static_cast<std::size_t>(from)] = gather(together, gives ? mine.size() : 0)[static_cast<std::size_t>(from)];
+  bytes[static_cast<std::size_t>(from)] = gather(together, gives ? mine.size() : 0, "the text of one")[static_cast<std::size_t>(from)];
   std::string text(bytes[static_cast<std::size_t>(from)], '\0');
-  together.all_gather(gives ? mine.data() : nullptr, text.data(), bytes);
+  together.all_gather(gives ? mine.data() : nullptr, text.data(), bytes, "the text of one");
   return text;
 }
 // Whether any process says so: what all of them act on, as on a signal that one of them received.
 inline bool any(processes& together, bool mine) {
-  for (char each : gather(together, static_cast<char>(mine)))
+  for (char each : gather(together, static_cast<char>(mine), "whether any says so"))
     if (each != 0) return true;
   return false;
 }
-inline void barrier(processes& together) { (void)gather(together, char{0}); }
+inline void barrier(processes& together) { (void)gather(together, char{0}, "a barrier"); }
 
 }  // namespace partita
 

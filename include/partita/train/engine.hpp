@@ -184,7 +184,7 @@ class engine {
       mine.push_back({r, {m.planned_state + m.planned_arena, m.resident_state + m.resident_arena, m.planned_state, m.planned_arena}});
     }
     std::vector<memory_use> all(static_cast<std::size_t>(devices()));
-    for (auto const& list : gather_lists(together_, mine))
+    for (auto const& list : gather_lists(together_, mine, "the memory of all devices"))
       for (of_rank const& each : list) all[static_cast<std::size_t>(each.rank)] = each.use;
     return all;
   }
@@ -195,7 +195,7 @@ class engine {
       mine.bytes += t.total_bytes();
       for (std::uint64_t c : t.calls) mine.calls += c;
     }
-    for (communication_use const& each : gather(together_, mine)) {
+    for (communication_use const& each : gather(together_, mine, "the traffic of all devices")) {
       all.bytes += each.bytes;
       all.calls += each.calls;
     }
@@ -312,7 +312,7 @@ class engine {
     double when = INFINITY;
     if (!mine.where.empty())
       when = mine.when == clock::time_point::min() ? -1 : std::chrono::duration<double>(mine.when - begin).count();
-    const std::vector<double> all = gather(together_, when);
+    const std::vector<double> all = gather(together_, when, "the first number that is not finite");
     return broadcast(together_, mine.where, static_cast<int>(std::min_element(all.begin(), all.end()) - all.begin()));
   }
   double total_loss() const {

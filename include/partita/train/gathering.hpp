@@ -33,7 +33,7 @@ class gathering {
     h.type = x.type;
     for (int a = 0; a < x.rank; ++a) h.extents.push_back(graph_.extent(x.axes[a]));
     h.bytes.resize(std::accumulate(h.extents.begin(), h.extents.end(), size_of(x.type), std::multiplies<>{}));
-    pieces const& from = pieces_of(set, list, tensor);
+    pieces const& from = pieces_of(set, list, tensor, name);
     if (from.elements < h.size()) throw_error({"no device holds all of ", name, when});
     for (mine const& m : from.here) devices_.read(set, m.rank, *m.piece, x.type, h.bytes.data());
     if (together_.size() > 1) complete(h, from);
@@ -52,7 +52,7 @@ class gathering {
   };
 
   // Replicas are equal: one of each box, of the lowest process. Asked for once, since programs stay.
-  pieces const& pieces_of(std::size_t set, outsides list, int tensor) {
+  pieces const& pieces_of(std::size_t set, outsides list, int tensor, std::string_view name) {
     std::vector<outside> const program::*const known[]{&program::outputs, &program::stored, &program::gradients};
     const auto kind = static_cast<int>(std::find(std::begin(known), std::end(known), list) - std::begin(known));
     const auto [at, first] = known_.try_emplace({set, kind, tensor});
@@ -67,7 +67,7 @@ class gathering {
           candidates.push_back({r, &o});
         }
     std::vector<box> taken;
-    for (auto const& offered : gather_lists(together_, own)) {
+    for (auto const& offered : gather_lists(together_, own, name)) {
       const bool is_here = p.boxes.size() == static_cast<std::size_t>(together_.rank());
       p.boxes.emplace_back();
       for (std::size_t i = 0; i < offered.size(); ++i) {
@@ -102,7 +102,7 @@ class gathering {
       std::copy_n(in_whole, row, packed);
       packed += row;
     });
-    together_.all_gather(own.data(), all.data(), bytes);
+    together_.all_gather(own.data(), all.data(), bytes, h.name);
     std::byte const* arrived = all.data();
     for (auto const& list : from.boxes)
       for (box const& b : list) each_row(h, b, [&](std::byte* in_whole, std::size_t row) {

@@ -19,7 +19,7 @@ struct common {
 inline void check_same(processes& together, std::vector<common> const& mine) {
   std::vector<std::uint64_t> values;
   for (common const& each : mine) values.push_back(each.value);
-  const auto all = gather_lists(together, values);
+  const auto all = gather_lists(together, values, "what is trained");
   for (std::size_t p = 1; p < all.size(); ++p)
     for (std::size_t i = 0; i < mine.size(); ++i)
       if (all[p][i] != all[0][i])

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include <partita/comm/communicator.hpp>
+#include <partita/comm/groups.hpp>
 #include <partita/comm/threads/call.hpp>
 #include <partita/core/patience.hpp>
 
@@ -100,7 +101,7 @@ private:
   // exception would leave the others waiting; only memory for the words of a mistake can run out.
   bool begin(std::uint64_t turn) noexcept {
     if (std::string fault = fault_of(members(), ranks_); !fault.empty()) {
-      fault_ = partita::words({"group ", index_, " of ranks ", names(), ": ", fault});
+      fault_ = partita::words({"group ", index_, " of ranks ", names_of(ranks_), ": ", fault});
       failed_turn_ = turn;
       return false;
     }
@@ -143,12 +144,6 @@ private:
   void publish(std::uint32_t value) noexcept {
     state_.store(value, std::memory_order_seq_cst);
     state_.notify_all();
-  }
-
-  std::string names() const {
-    std::string text = "{";
-    for (std::size_t m = 0; m < ranks_.size(); ++m) text += partita::words({m == 0 ? "" : ", ", ranks_[m]});
-    return text + "}";
   }
 
   const std::size_t index_;

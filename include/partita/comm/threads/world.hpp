@@ -26,6 +26,7 @@
 #include <partita/core/patience.hpp>
 #include <partita/core/words.hpp>
 #include <partita/comm/communicator.hpp>
+#include <partita/comm/groups.hpp>
 #include <partita/comm/threads/exchange.hpp>
 #include <partita/comm/threads/rendezvous.hpp>
 
@@ -48,7 +49,7 @@ public:
     if (ranks < 1) throw_error({"a world has at least one rank, not ", ranks});
     auto const count = static_cast<std::size_t>(ranks);
     for (std::size_t group = 0; group < groups.size(); ++group) {
-      check(group, groups[group]);
+      detail::comm::check_group(group, groups[group], size_);
       groups_.emplace_back(group, groups[group]);
     }
     ranks_ = std::make_unique<rank_state[]>(count);
@@ -74,7 +75,7 @@ public:
   thread_communicator communicator(int rank);
 
   void abort(std::string reason) { stop({}, std::move(reason)); }
-  void abort(std::exception_ptr failure) { stop({}, reason_of(failure)); }
+  void abort(std::exception_ptr failure) { stop({}, detail::comm::reason_of(failure)); }
   bool is_aborted() const { return aborted_.load(std::memory_order_acquire); }
 
   traffic_counts traffic(int rank) const {
@@ -96,30 +97,10 @@ private:
     std::array<std::atomic<std::uint64_t>, communication_kinds> bytes{}, calls{};
   };
 
-  void check(std::size_t group, std::span<int const> ranks) const {
-    const std::string name = words({"group ", group});
-    if (ranks.empty()) throw_error({name, " has no ranks"});
-    for (std::size_t m = 0; m < ranks.size(); ++m) {
-      if (ranks[m] < 0 || ranks[m] >= size_)
-        throw_error({name, " names rank ", ranks[m], "; there are ", size_});
-      if (m > 0 && ranks[m] <= ranks[m - 1])
-        throw_error({name, " lists rank ", ranks[m], " after rank ", ranks[m - 1], "; ranks of a group ascend"});
-    }
-  }
-
   std::size_t index_of(int rank) const {
     if (rank < 0 || rank >= size_)
       throw_error({"rank ", rank, " does not exist; there are ", size_});
     return static_cast<std::size_t>(rank);
-  }
-
-  static std::string reason_of(std::exception_ptr const& failure) {
-    if (!failure) return "no reason given";
-    try {
-      std::rethrow_exception(failure);
-    } catch (std::exception const& known) { return known.what(); } catch (...) {
-      return "an exception that is no std::exception";
-    }
   }
 
   void stop(std::string_view who, std::string reason) {
@@ -243,7 +224,7 @@ public:
   }
 
   void abort(std::string reason) { world_->stop(failed(), std::move(reason)); }
-  void abort(std::exception_ptr failure) { world_->stop(failed(), thread_world::reason_of(failure)); }
+  void abort(std::exception_ptr failure) { world_->stop(failed(), detail::comm::reason_of(failure)); }
 
 private:
   struct place {

@@ -1,0 +1,205 @@
+// What all communicators of a process share: MPI, which one thread calls at a time, and the news that somebody failed.
+#pragma once
+#define OMPI_SKIP_MPICXX 1  // the C++ bindings, which MPI has given up
+#define MPICH_SKIP_MPICXX 1
+#include <mpi.h>
+#include <sched.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include <partita/comm/communicator.hpp>
+#include <partita/core/words.hpp>
+
+#include <partita/core/begin_planning_code.hpp>
+
+namespace partita::detail::comm {
+
+// Throws error where MPI reports one.
+inline void check_mpi(int code, std::string_view call) {
+  if (code == MPI_SUCCESS) return;
+  char text[MPI_MAX_ERROR_STRING];
+  int length = 0;
+  MPI_Error_string(code, text, &length);
+  throw_error({"MPI: ", call, ": ", std::string_view(text, static_cast<std::size_t>(length))});
+}
+
+// How a process waits between two looks. MPI itself looks without end, which keeps those from running that it waits for
+// when there are more processes than cores; so this library looks, gives way, and sleeps.
+class mpi_patience {
+ public:
+  explicit mpi_patience(bool cores_to_spare) : spins_(cores_to_spare ? 2000 : 0) {}
+  void pause() {
+    ++turn_;
+    if (turn_ <= spins_) return;
+    if (turn_ <= spins_ + yields) sched_yield();
+    else std::this_thread::sleep_for(std::chrono::microseconds(turn_ <= spins_ + 2 * yields ? 20 : 200));
+  }
+
+ private:
+  static constexpr int yields = 100;
+  int spins_, turn_ = 0;
+};
+
+class mpi_state {
+ public:
+  mpi_state() {
+    check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &control_), "MPI_Comm_dup");
+    check_mpi(MPI_Comm_set_errhandler(control_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+    check_mpi(MPI_Comm_rank(control_, &rank_), "MPI_Comm_rank");
+    check_mpi(MPI_Comm_size(control_, &size_), "MPI_Comm_size");
+    find_neighbours();
+    if (size_ > 1) listen();
+  }
+  mpi_state(mpi_state const&) = delete;
+  mpi_state& operator=(mpi_state const&) = delete;
+
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+  int neighbours() const { return neighbours_; }  // processes on this machine, this one included
+  int cores() const { return cores_; }            // that they have together
+  // Whether who waits may look without giving way: each process has a core for its compute lane and one for the other.
+  bool cores_to_spare() const { return cores_ >= 2 * neighbours_; }
+  MPI_Comm control() const { return control_; }
+
+  std::mutex& calls() { return calls_; }  // held around every call of MPI
+
+  bool is_aborted() const { return aborted_.load(std::memory_order_acquire); }
+  // Whether this process was the first to fail, as far as it knows.
+  bool failed_here() const { return failed_here_; }
+  [[noreturn]] void throw_aborted() {
+    const std::scoped_lock lock(message_mutex_);
+    throw aborted(message_);
+  }
+
+  // From any thread that does not hold `calls`. Tells every process.
+  void stop(std::string_view reason) {
+    if (!set_message(reason)) return;
+    failed_here_ = true;
+    notice_ = reason.substr(0, notice_bytes);
+    const std::scoped_lock lock(calls_);
+    for (int other = 0; other < size_; ++other)
+      if (other != rank_) {
+        notices_.emplace_back();
+        MPI_Isend(notice_.data(), static_cast<int>(notice_.size()), MPI_CHAR, other, 0, control_, &notices_.back());
+      }
+  }
+
+  // With `calls` held: looks for news.
+  void poll() {
+    if (size_ == 1 || is_aborted()) return;
+    int arrived = 0;
+    MPI_Status status;
+    check_mpi(MPI_Test(&listening_, &arrived, &status), "MPI_Test");
+    if (!arrived) return;
+    int length = 0;
+    MPI_Get_count(&status, MPI_CHAR, &length);
+    set_message({heard_.data(), static_cast<std::size_t>(length)});
+  }
+
+  // Returns when `ready`, asked with `calls` held, says so. Throws `aborted`, after `leave` with `calls` held, when
+  // somebody has failed.
+  template <class Ready, class Leave> void wait(Ready ready, Leave leave) {
+    for (mpi_patience patience(cores_to_spare());; patience.pause()) {
+      {
+        const std::scoped_lock lock(calls_);
+        poll();
+        if (ready()) return;
+        if (is_aborted()) leave();
+      }
+      if (is_aborted()) throw_aborted();
+    }
+  }
+
+  // A communicator of all ranks, made by all of them at the same point.
+  MPI_Comm duplicate() {
+    MPI_Comm made = MPI_COMM_NULL;
+    MPI_Request request = MPI_REQUEST_NULL;
+    {
+      const std::scoped_lock lock(calls_);
+      check_mpi(MPI_Comm_idup(MPI_COMM_WORLD, &made, &request), "MPI_Comm_idup");
+    }
+    wait([&] {
+      int done = 0;
+      check_mpi(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
+      return done != 0;
+    }, [] {});
+    const std::scoped_lock lock(calls_);
+    check_mpi(MPI_Comm_set_errhandler(made, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+    return made;
+  }
+
+  // Before MPI is left in order.
+  void close() {
+    const std::scoped_lock lock(calls_);
+    if (size_ > 1) {
+      MPI_Cancel(&listening_);
+      MPI_Wait(&listening_, MPI_STATUS_IGNORE);
+    }
+    MPI_Comm_free(&control_);
+  }
+  // Gives what was told the time to arrive, for as long as this takes and at most `most`.
+  void flush(std::chrono::milliseconds most) {
+    const auto end = std::chrono::steady_clock::now() + most;
+    for (int done = 0; done == 0 && std::chrono::steady_clock::now() < end;) {
+      {
+        const std::scoped_lock lock(calls_);
+        MPI_Testall(static_cast<int>(notices_.size()), notices_.data(), &done, MPI_STATUSES_IGNORE);
+      }
+      if (done == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
+
+ private:
+  static constexpr std::size_t notice_bytes = 1024;
+
+  bool set_message(std::string_view reason) {
+    const std::scoped_lock lock(message_mutex_);
+    if (is_aborted()) return false;
+    message_ = partita::words({"all ranks stop, because ", reason});
+    aborted_.store(true, std::memory_order_release);
+    return true;
+  }
+  void listen() {
+    check_mpi(MPI_Irecv(heard_.data(), static_cast<int>(heard_.size()), MPI_CHAR, MPI_ANY_SOURCE, 0, control_, &listening_),
+              "MPI_Irecv");
+  }
+  // The union of the cores that the processes of this machine may run on: with or without binding to cores, what there
+  // is to share among them.
+  void find_neighbours() {
+    MPI_Comm near = MPI_COMM_NULL;
+    check_mpi(MPI_Comm_split_type(control_, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &near), "MPI_Comm_split_type");
+    check_mpi(MPI_Comm_size(near, &neighbours_), "MPI_Comm_size");
+    std::array<unsigned char, 1024> mine{}, all{};  // a bit a core
+    cpu_set_t* const set = CPU_ALLOC(8 * mine.size());
+    if (set != nullptr && sched_getaffinity(0, CPU_ALLOC_SIZE(8 * mine.size()), set) == 0)
+      for (std::size_t core = 0; core < 8 * mine.size(); ++core)
+        if (CPU_ISSET_S(core, CPU_ALLOC_SIZE(8 * mine.size()), set)) mine[core / 8] |= static_cast<unsigned char>(1u << core % 8);
+    if (set != nullptr) CPU_FREE(set);
+    check_mpi(MPI_Allreduce(mine.data(), all.data(), static_cast<int>(all.size()), MPI_UNSIGNED_CHAR, MPI_BOR, near), "MPI_Allreduce");
+    for (unsigned char byte : all) cores_ += __builtin_popcount(byte);
+    if (cores_ == 0) cores_ = 1;
+    MPI_Comm_free(&near);
+  }
+
+  MPI_Comm control_ = MPI_COMM_NULL;
+  int rank_ = 0, size_ = 1, neighbours_ = 1, cores_ = 0;
+  std::mutex calls_, message_mutex_;
+  std::atomic<bool> aborted_{false};
+  bool failed_here_ = false;
+  std::string message_, notice_;
+  std::vector<MPI_Request> notices_;
+  MPI_Request listening_ = MPI_REQUEST_NULL;
+  std::array<char, notice_bytes> heard_{};
+};
+
+}  // namespace partita::detail::comm
+
+#include <partita/core/end_planning_code.hpp>

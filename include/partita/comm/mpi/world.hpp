@@ -1,0 +1,147 @@
+// The processes that mpirun or srun has started, one for each device.
+//
+//   int main(int argc, char** argv) {
+//     partita::mpi world(argc, argv);
+//     partita::trainer<training> t{plan, partita::mpi_cpu{world}, ...};
+//
+// Every process runs the same program and makes the same calls. Where an exception leaves the scope of `world` on one
+// process, or ends it, the whole job ends: the others' calls throw `aborted` with the reason, and at the exit of the
+// first one that ends MPI_Abort takes the rest with it. A process that is killed takes the job down through mpirun.
+#pragma once
+#include <chrono>
+#include <cstddef>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <numeric>
+#include <span>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include <partita/comm/mpi/communicator.hpp>
+#include <partita/comm/processes.hpp>
+#include <partita/core/hash.hpp>
+
+#include <partita/core/begin_planning_code.hpp>
+
+namespace partita {
+
+class mpi final : public processes {
+ public:
+  // Makes MPI ready, unless the program has done so itself with MPI_THREAD_SERIALIZED or more; then it also ends it. One
+  // lives in a process at a time. Throws error where MPI allows no threads.
+  mpi() : mpi(nullptr, nullptr) {}
+  mpi(int& argc, char**& argv) : mpi(&argc, &argv) {}
+  mpi(mpi const&) = delete;
+  mpi& operator=(mpi const&) = delete;
+
+  ~mpi() override {
+    std::set_terminate(terminate_before_);
+    const bool unwinding = std::uncaught_exceptions() > exceptions_before_;
+    if (!unwinding && !state_->is_aborted() && all_end()) {
+      everybody_.reset();
+      state_->close();
+      if (mine_to_end_) MPI_Finalize();
+      return;
+    }
+    // The program may say what went wrong before it exits, which is when the job ends. Who only heard of it leaves the
+    // first word to who failed.
+    if (unwinding && !state_->is_aborted()) state_->stop(words({"rank ", rank(), " failed first: an exception ended it"}));
+    state_->flush(std::chrono::milliseconds(500));
+    if (!state_->failed_here()) std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    std::atexit([] { MPI_Abort(MPI_COMM_WORLD, EXIT_FAILURE); });
+    (void)everybody_.release();  // at exit MPI is still at work
+    (void)state_.release();
+  }
+
+  int rank() const override { return state_->rank(); }
+  int size() const override { return state_->size(); }
+  void all_gather(void const* mine, void* all, std::span<std::size_t const> bytes, std::string_view what) override {
+    constexpr std::size_t width = 4;  // in whole words, which a communicator counts in
+    std::vector<std::size_t> words;
+    bool whole = true;
+    for (std::size_t b : bytes) {
+      words.push_back((b + width - 1) / width);
+      whole = whole && b % width == 0;
+    }
+    if (whole) return gather_words(mine, all, words, what);
+    const auto me = static_cast<std::size_t>(rank());
+    std::vector<std::byte> padded(words[me] * width), together(std::accumulate(words.begin(), words.end(), std::size_t{0}) * width);
+    if (bytes[me] > 0) std::memcpy(padded.data(), mine, bytes[me]);
+    gather_words(padded.data(), together.data(), words, what);
+    std::byte* to = static_cast<std::byte*>(all);
+    std::byte const* from = together.data();
+    for (std::size_t p = 0; p < bytes.size(); ++p) {
+      if (bytes[p] > 0) std::memcpy(to, from, bytes[p]);
+      to += bytes[p];
+      from += words[p] * width;
+    }
+  }
+  void abort(std::string reason) override { everybody_->abort(std::move(reason)); }
+
+  int neighbours() const { return state_->neighbours(); }  // processes on this machine, this one included
+  int cores() const { return state_->cores(); }            // that these share
+  bool cores_to_spare() const { return state_->cores_to_spare(); }
+  // A communicator over these groups. All processes ask for theirs at the same point; it ends before this does.
+  std::unique_ptr<mpi_communicator> communicator(std::vector<std::vector<int>> const& groups,
+                                                 detail::comm::transfer_limits limits = {}) {
+    return std::make_unique<mpi_communicator>(*state_, groups, limits);
+  }
+
+ private:
+  void gather_words(void const* mine, void* all, std::span<std::size_t const> words, std::string_view what) {
+    try {
+      everybody_->all_gather_for(0, mine, all, words, dtype::i32, hash(what));
+    } catch (aborted const&) {
+      throw;
+    } catch (error const& e) { throw_error({"asking for ", what, ": ", e.what()}); }
+  }
+  // Who still makes calls of all learns by this one that it would wait for ever; and so does this one.
+  bool all_end() noexcept {
+    try {
+      everybody_->barrier(0);
+      return true;
+    } catch (std::exception const& e) {
+      state_->stop(partita::words({"rank ", rank(), " has ended before the others: ", e.what()}));
+      return false;
+    }
+  }
+  mpi(int* argc, char*** argv) : exceptions_before_(std::uncaught_exceptions()) {
+    int ready = 0, threads = MPI_THREAD_SINGLE;
+    MPI_Initialized(&ready);
+    if (ready) MPI_Query_thread(&threads);
+    else {
+      detail::comm::check_mpi(MPI_Init_thread(argc, argv, MPI_THREAD_SERIALIZED, &threads), "MPI_Init_thread");
+      mine_to_end_ = true;
+    }
+    if (threads < MPI_THREAD_SERIALIZED)
+      throw_error({"MPI ", ready ? "was made ready without threads: call MPI_Init_thread with MPI_THREAD_SERIALIZED"
+                                 : "allows no threads: use an MPI that was built with MPI_THREAD_SERIALIZED"});
+    state_ = std::make_unique<detail::comm::mpi_state>();
+    std::vector<int> all(static_cast<std::size_t>(size()));
+    std::iota(all.begin(), all.end(), 0);
+    everybody_ = std::make_unique<mpi_communicator>(*state_, std::vector<std::vector<int>>{all});
+    terminate_before_ = std::set_terminate(end_job);
+  }
+  // An exception that nobody catches ends the process without unwinding.
+  [[noreturn]] static void end_job() {
+    std::fprintf(stderr, "partita: %s\n", detail::comm::reason_of(std::current_exception()).c_str());
+    std::fflush(stderr);
+    MPI_Abort(MPI_COMM_WORLD, EXIT_FAILURE);
+    std::abort();
+  }
+
+  bool mine_to_end_ = false;
+  int exceptions_before_;
+  std::unique_ptr<detail::comm::mpi_state> state_;
+  std::unique_ptr<mpi_communicator> everybody_;
+  std::terminate_handler terminate_before_ = nullptr;
+};
+
+}  // namespace partita
+
+#include <partita/core/end_planning_code.hpp>

@@ -1,0 +1,178 @@
+// Whole trainings whose devices are processes: the same bits as between threads, and the result of one device.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <partita/core/hash.hpp>
+#include <partita/policy/expert_parallel.hpp>
+
+#include "../comm/ranks.hpp"
+#include "../support/agreement.hpp"
+#include "../support/matrix.hpp"
+#include "model.hpp"
+
+using namespace partita::testing;
+using partita_test::processes;
+namespace pt = partita;
+
+namespace {
+
+std::vector<double> numbers(pt::host_tensor const& t) {
+  std::vector<double> all(t.size());
+  for (std::size_t i = 0; i < all.size(); ++i) all[i] = t[i];
+  return all;
+}
+std::string bytes_of(pt::host_tensor const& t) {
+  return {reinterpret_cast<char const*>(t.bytes.data()), t.bytes.size()};
+}
+
+// Everything that a step leaves, as bytes.
+std::vector<std::string> left_by(pt::detail::engine& e, double loss) {
+  std::vector<std::string> all{std::string(reinterpret_cast<char const*>(&loss), sizeof loss)};
+  for (std::string const& name : e.parameter_names()) {
+    all.push_back(bytes_of(e.parameter(name)));
+    all.push_back(bytes_of(e.state(name + ".m")));
+    all.push_back(bytes_of(e.gradient(name)));
+  }
+  for (std::string const& name : e.output_names()) all.push_back(bytes_of(e.output(name)));
+  return all;
+}
+// Whether all processes have been given the same.
+bool same_everywhere(std::vector<std::string> const& mine) {
+  std::uint64_t digest = pt::hash_seed;
+  for (std::string const& each : mine) digest = pt::hash(each, digest);
+  const std::vector<std::uint64_t> all = pt::gather(*processes, digest);
+  return std::equal(all.begin() + 1, all.end(), all.begin());
+}
+
+// What is wrong; empty where nothing is. The first process computes what is to come out.
+std::string fault_under(model_of_processes const& model, named_plan const& plan, int lanes, double bucket_bytes, int& devices) {
+  constexpr double rate = 1e-2;
+  const pt::trainer_options options{.learning_rate = rate, .bucket_bytes = bucket_bytes};
+  pt::plan_base made(model.graph());
+  plan.make(made);
+  pt::completed c;
+  if (const pt::finding f = pt::verify_plan(model.graph(), made, c)) return "rejected: " + pt::describe(f);
+  devices = c.devices;
+  if (devices > processes->size()) return {};
+  auto mine = model.train(plan.make, pt::mpi_cpu{.world = *processes, .devices = devices, .threads = 1, .lanes = lanes}, options);
+  std::unique_ptr<pt::detail::engine> threads, one;
+  if (processes->rank() == 0) {
+    threads = model.train(plan.make, pt::cpu{.devices = devices, .threads = 1}, options);
+    one = model.train(pt::policy::single_device{}, pt::cpu{.threads = 1}, options);
+  }
+  std::string fault;
+  auto expect = [&](bool holds, std::string const& words) {
+    if (!holds && fault.empty()) fault = words;
+  };
+  for (unsigned step = 0; step < 2; ++step) {
+    const batch_of_words b(model.graph(), step);
+    const double evaluated = mine->evaluate(b.feeds()), loss = mine->step(b.feeds());
+    const std::vector<std::string> left = left_by(*mine, loss);
+    expect(same_everywhere(left), "processes differ");
+    expect(mine->memory().size() == static_cast<std::size_t>(devices), "memory is not told of every device");
+    const pt::communication_use sent = mine->communication();
+    if (processes->rank() != 0) continue;
+    expect(evaluated == threads->evaluate(b.feeds()), "an evaluation differs");
+    expect(left == left_by(*threads, threads->step(b.feeds())), "other bits than between threads");
+    expect(sent.bytes == threads->communication().bytes && sent.calls == threads->communication().calls, "other traffic");
+    if (step > 0) continue;  // from equal weights, and with the bits that threads have
+    agreement rule(pt::f64);
+    rule.loss(one->step(b.feeds()), loss);
+    double most = 0;
+    for (std::string const& name : one->parameter_names()) most = std::max(most, largest(numbers(one->gradient(name))));
+    for (std::string const& name : one->parameter_names()) {
+      const std::vector<double> gradient = numbers(one->gradient(name));
+      const double allowed = rule.allowed(gradient, most);
+      rule.tensor("gradient of " + name, gradient, numbers(threads->gradient(name)), allowed);
+      rule.adamw(name, numbers(one->parameter(name)), numbers(threads->parameter(name)), gradient, allowed, rate);
+    }
+    expect(rule.holds(), "not what one device does: " + rule.where() + " by " + std::to_string(rule.worst()));
+  }
+  return fault;
+}
+
+}  // namespace
+
+TEST_CASE("every policy over processes makes the bits of threads and the result of one device") {
+  const models::sizes sizes{.samples = 8};
+  const model_of_processes model(sizes);
+  std::vector<named_plan> plans = common_plans<models::position, models::head, models::inner>(sizes);
+  using namespace pt::policy;
+  auto experts = [](int n) { return expert_parallel_of{n, &pt::axis_of<models::expert>::info}; };
+  const sequence_parallel_of along2{2, &pt::axis_of<models::position>::info};
+  for (named_plan const& p : {
+           composed("experts 3", experts(3)),
+           composed("data 2, experts 2, zero 3", data_parallel_of{2}, experts(2), zero_of{3, 2}),
+           composed("experts 2, tensor 2, sequence", experts(2), tensor_parallel_of{2}, along2),
+           composed("2 x 2 x 2", data_parallel_of{2}, one_f_one_b(2, 2), tensor_parallel_of{2}),
+           composed("data 2, 1f1b 2 x 2, experts 2, zero 1", data_parallel_of{2}, one_f_one_b(2, 2), experts(2), zero_of{1, 2}),
+       })
+    plans.push_back(p);
+  std::set<int> sizes_of_worlds;
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    int devices = 0;
+    const std::string fault = fault_under(model, plans[i], static_cast<int>(i % 3), i % 4 == 0 ? 1e6 : 0, devices);
+    CHECK_MESSAGE(fault.empty(), plans[i].name, ": ", fault);
+    sizes_of_worlds.insert(devices);
+  }
+  CHECK(sizes_of_worlds == std::set<int>{1, 2, 3, 4, 6, 8});
+}
+
+TEST_CASE("random plans over processes make the bits of threads and the result of one device") {
+  const model_of_processes model;
+  for (unsigned seed = 1; seed <= 12; ++seed) {
+    std::string words;
+    int devices = 0;
+    const named_plan plan{"random plan " + std::to_string(seed), [&](pt::plan_base& made) {
+                            std::mt19937 random(seed);
+                            words = random_plan(made, random, processes->size()).make();
+                          }};
+    const std::string fault = fault_under(model, plan, static_cast<int>(seed % 3), seed % 2 == 0 ? 1e6 : 0, devices);
+    CHECK_MESSAGE(fault.empty(), plan.name, " (", words, "): ", fault);
+  }
+}
+
+TEST_CASE("a process may be given the box that it reads of an input") {
+  const model_of_processes model;
+  using namespace pt::policy;
+  const auto policy = [](pt::plan_base& plan) { data_parallel_of{2}(plan), tensor_parallel_of{2}(plan); };
+  const pt::mpi_cpu four{.world = *processes, .devices = 4, .threads = 1};
+  auto whole = model.train(policy, four), parts = model.train(policy, four);
+  const pt::box read = parts->input_box("tokens");
+  const std::size_t length = models::sizes{}.positions;
+  CHECK(read.elements() == (processes->rank() < 4 ? 4 * length : 0));
+  for (unsigned step = 0; step < 2; ++step) {
+    const batch_of_words b(model.graph(), step);
+    auto part = [&](std::vector<std::int32_t> const& all) {
+      if (read.elements() == 0) return std::vector<std::int32_t>{};
+      auto const first = all.begin() + static_cast<std::ptrdiff_t>(read.at[0].begin * length);
+      return std::vector(first, first + static_cast<std::ptrdiff_t>(read.elements()));
+    };
+    const std::vector<std::int32_t> tokens = part(b.tokens), targets = part(b.targets);
+    const double loss = whole->step(b.feeds());
+    CHECK(parts->step(std::vector<pt::feed>{{"tokens", tokens}, {"targets", targets}}) == loss);
+  }
+  CHECK(left_by(*parts, 0) == left_by(*whole, 0));
+}
+
+TEST_CASE("what is not finite in one process is found by all, and changes nothing") {
+  const model_of_processes model;
+  using namespace pt::policy;
+  auto t = model.train([](pt::plan_base& plan) { data_parallel_of{2}(plan), one_f_one_b(2, 2)(plan); },
+                       pt::mpi_cpu{.world = *processes, .devices = 4, .threads = 1});
+  const batch_of_words b(model.graph(), 1);
+  t->step(b.feeds());
+  std::vector<double> weights = numbers(t->parameter("output.weight"));
+  weights[3] = std::numeric_limits<double>::quiet_NaN();
+  t->set_parameter("output.weight", pt::feed("output.weight", weights));
+  const std::string before = bytes_of(t->parameter("embedding.weight"));
+  CHECK_THROWS_WITH_AS(t->step(b.feeds()), doctest::Contains("the first number that is not finite came from rank 1, stored output.weight"),
+                       pt::error);
+  CHECK(bytes_of(t->parameter("embedding.weight")) == before);
+  CHECK(t->steps() == 1);
+}
