@@ -141,7 +141,7 @@ TEST_CASE("a process may be given the box that it reads of an input") {
   const model_of_processes model;
   using namespace pt::policy;
   const auto policy = [](pt::plan_base& plan) { data_parallel_of{2}(plan), tensor_parallel_of{2}(plan); };
-  const pt::mpi_cpu four{.world = *processes, .devices = 4, .threads = 1};
+  const pt::mpi_cpu four{.world = *processes, .devices = 4, .threads = 1, .record_times = true};
   auto whole = model.train(policy, four), parts = model.train(policy, four);
   const pt::box read = parts->input_box("tokens");
   const std::size_t length = models::sizes{}.positions;
@@ -158,6 +158,10 @@ TEST_CASE("a process may be given the box that it reads of an input") {
     CHECK(parts->step(std::vector<pt::feed>{{"tokens", tokens}, {"targets", targets}}) == loss);
   }
   CHECK(left_by(*parts, 0) == left_by(*whole, 0));
+  const auto times = parts->all_times();
+  REQUIRE(times.size() == 4);
+  if (const int me = processes->rank(); me < 4) CHECK(times[static_cast<std::size_t>(me)].size() == parts->what(me).instructions.size());
+  CHECK(times[3].back().end > 0);
 }
 
 TEST_CASE("what is not finite in one process is found by all, and changes nothing") {

@@ -21,6 +21,7 @@
 #include <partita/program/lower.hpp>
 #include <partita/train/devices.hpp>
 #include <partita/train/gathering.hpp>
+#include <partita/train/input_boxes.hpp>
 #include <partita/train/same_everywhere.hpp>
 #include <partita/train/tensors.hpp>
 
@@ -79,6 +80,7 @@ class engine {
     }
     devices_ = source_->make(g, keys_, std::move(sets));
     gathering_ = std::make_unique<gathering>(g, *devices_, together_);
+    boxes_ = std::make_unique<input_boxes>(g, *devices_, 2);
     sent_before_.resize(here_.size());
     initialise();
   }
@@ -203,12 +205,26 @@ class engine {
   }
   // What this process's devices read of an input, in either set of programs: the smallest box around it. The whole of it
   // where one process has all devices; empty where it is read elsewhere only.
-  box input_box(std::string_view name) const { return boxes_[static_cast<std::size_t>(find(name, source_kind::input))]; }
+  box input_box(std::string_view name) const { return boxes_->of(find(name, source_kind::input)); }
 
   // Of a rank of this process.
   program const& what(int rank, which set = training_set) const { return devices_->what(set, rank); }
   lowering const& lowered() const { return *shared_; }
   std::span<timing const> times(int rank) const { return devices_->times(rank, training_set); }
+  // By rank, of all processes, each from when its process began the step.
+  std::vector<std::vector<timing>> all_times() const {
+    struct of_rank {
+      int rank;
+      timing when;
+    };
+    std::vector<of_rank> mine;
+    for (int r : here_)
+      for (timing const& t : times(r)) mine.push_back({r, t});
+    std::vector<std::vector<timing>> all(static_cast<std::size_t>(devices()));
+    for (auto const& list : gather_lists(together_, mine, "the times of all devices"))
+      for (of_rank const& each : list) all[static_cast<std::size_t>(each.rank)].push_back(each.when);
+    return all;
+  }
   graph_data const& graph() const { return graph_; }
   std::vector<std::string> const& names() const { return names_; }
 
@@ -248,7 +264,7 @@ class engine {
     std::vector<feed const*> by_tensor(static_cast<std::size_t>(graph_.tensors.size), nullptr);
     for (feed const& f : inputs) {
       const int t = find(f.name, source_kind::input);
-      check_feed(words({"input ", f.name}), graph_.operand_of(t), f, boxes_[static_cast<std::size_t>(t)].elements());
+      check_feed(words({"input ", f.name}), graph_.operand_of(t), f, boxes_->of(t).elements());
       feed const*& of = by_tensor[static_cast<std::size_t>(t)];
       if (of != nullptr) throw_error({"input ", f.name, " was given twice"});
       of = &f;
@@ -273,35 +289,9 @@ class engine {
       for (outside const& o : devices_->what(set, r).inputs) {
         operand const& x = graph_.operand_of(o.tensor);
         const bool whole = by_tensor[static_cast<std::size_t>(o.tensor)]->count == elements(x);
-        devices_->write(set, r, whole ? o : inside(o, boxes_[static_cast<std::size_t>(o.tensor)]), x.type, data_of(o.tensor));
+        devices_->write(set, r, whole ? o : boxes_->inside(o), x.type, data_of(o.tensor));
       }
     });
-  }
-  // A piece as one of the box that was given instead of the whole.
-  static outside inside(outside o, box const& given) {
-    for (int d = 0; d < o.rank; ++d) {
-      o.begin[d] -= given.at[d].begin;
-      o.whole[d] = given.at[d].size;
-    }
-    return o;
-  }
-  void find_input_boxes() {
-    boxes_.resize(static_cast<std::size_t>(graph_.tensors.size));
-    for (std::size_t t = 0; t < boxes_.size(); ++t) boxes_[t].rank = graph_.operand_of(static_cast<int>(t)).rank;
-    std::vector<bool> seen(boxes_.size());
-    for (which set : {training_set, forward_set})
-      for (int r : here_)
-        for (outside const& o : devices_->what(set, r).inputs) {
-          box& b = boxes_[static_cast<std::size_t>(o.tensor)];
-          for (int d = 0; d < o.rank; ++d) {
-            const std::size_t begin = seen[static_cast<std::size_t>(o.tensor)] ? std::min(b.at[d].begin, o.begin[d]) : o.begin[d],
-                              end = std::max(seen[static_cast<std::size_t>(o.tensor)] ? b.at[d].end() : 0, o.begin[d] + o.extents[d]);
-            b.at[d] = {begin, end - begin};
-          }
-          seen[static_cast<std::size_t>(o.tensor)] = true;
-        }
-    for (std::size_t t = 0; t < boxes_.size(); ++t)  // one with no axes, and one that nobody here reads
-      if (!seen[t] && boxes_[t].rank == 0) boxes_[t] = {.rank = 1};
   }
   // Of all processes. Clocks of several machines differ: time counts from when all begin.
   std::string first_non_finite(step_context const& context) {
@@ -331,7 +321,6 @@ class engine {
     return gathering_->whole(training_set, &program::stored, find(name, kind), name);
   }
   void initialise() {
-    find_input_boxes();
     devices_->on_each([&](int r) {
       for (outside const& o : devices_->what(training_set, r).stored) {
         const int op = graph_.tensors[o.tensor].op;
@@ -388,7 +377,7 @@ class engine {
   std::unique_ptr<lowering> shared_;
   std::unique_ptr<local_devices> devices_;
   std::unique_ptr<gathering> gathering_;
-  std::vector<box> boxes_;  // by tensor: what is read here of an input
+  std::unique_ptr<input_boxes> boxes_;
   std::vector<traffic_counts> sent_before_;  // by rank of this process, when the last step began
 };
 

@@ -116,7 +116,7 @@ class mpi_communicator {
       const std::scoped_lock lock(state_.calls());
       exchange_.begin(rank(), sends, receives, cards_over_, data_, box_);
     }
-    wait([this] { return exchange_.done() && data_.done(); });
+    wait([this] { return exchange_.done() && data_.done(); }, [this](int other) { return exchange_.waits_for(other); });
     exchange_.end();
     if (!exchange_.fault().empty()) throw error(exchange_.fault());
     record(communication::exchange, bytes);
@@ -131,8 +131,11 @@ class mpi_communicator {
     group(std::vector<int> list, int rank)
         : ranks(std::move(list)), made(std::make_unique<detail::comm::member[]>(ranks.size())), described(ranks.size()) {
       for (std::vector<card*>& each : arrived) each.resize(ranks.size(), nullptr);
-      me = static_cast<std::size_t>(std::lower_bound(ranks.begin(), ranks.end(), rank) - ranks.begin());
-      if (me < ranks.size() && ranks[me] != rank) me = ranks.size();
+      me = member(rank);
+    }
+    std::size_t member(int rank) const {  // size(): none
+      const auto found = std::lower_bound(ranks.begin(), ranks.end(), rank);
+      return found != ranks.end() && *found != rank ? ranks.size() : static_cast<std::size_t>(found - ranks.begin());
     }
     std::size_t size() const { return ranks.size(); }
     std::vector<int> ranks;
@@ -157,20 +160,22 @@ class mpi_communicator {
     return made;
   }
 
-  template <class Ready> void wait(Ready ready) {
+  template <class Ready, class Missing> void wait(Ready ready, Missing missing) {
     state_.wait([&] {
       box_.take([this](card* c) { sort(c); });
       return ready();
     }, [this] {
       data_.leave();
       exchange_.end();
-    });
+    }, missing);
+  }
+  template <class Ready> void wait(Ready ready) {
+    wait(ready, [](int) { return false; });
   }
   void sort(card* c) {
     if (c->head.what == card::purpose::message) return exchange_.sort(c, data_, box_);
     group& g = *groups_[c->head.group];
-    const auto member = static_cast<std::size_t>(std::lower_bound(g.ranks.begin(), g.ranks.end(), c->head.source) - g.ranks.begin());
-    g.arrived[c->head.turn % 2][member] = c;
+    g.arrived[c->head.turn % 2][g.member(c->head.source)] = c;
   }
 
   void run(std::size_t index, call const& made) {
@@ -204,7 +209,10 @@ class mpi_communicator {
       }
     }
     std::vector<card*>& cards = g.arrived[turn % 2];
-    wait([&] { return all_here(g, cards) && announced(); });
+    wait([&] { return all_here(g, cards) && announced(); }, [&](int other) {
+      const std::size_t m = g.member(other);
+      return m < g.size() && cards[m] == nullptr;
+    });
     bool agreed = true;
     for (std::size_t m = 0; m < g.size(); ++m) agreed = agreed && (m == g.me || cards[m]->head.digest == digest);
     compare(index, made, agreed && made.kind != communication::all_to_all, cards);

@@ -56,6 +56,11 @@ class mpi_exchange {
     if (open_ > 0 && match(*arrived, data)) box.give_back(arrived);
     else waiting_[static_cast<std::size_t>(arrived->head.source)].push_back(arrived);
   }
+  bool waits_for(int source) const {
+    for (std::size_t i = 0; i < receives_.size(); ++i)
+      if (!matched_[i] && receives_[i].peer == source) return true;
+    return false;
+  }
   bool done() {
     if (open_ > 0) return false;
     if (announcements_.empty()) return true;

@@ -5,6 +5,7 @@
 #include <mpi.h>
 #include <sched.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -88,8 +89,20 @@ class mpi_state {
     for (int other = 0; other < size_; ++other)
       if (other != rank_) {
         notices_.emplace_back();
-        MPI_Isend(notice_.data(), static_cast<int>(notice_.size()), MPI_CHAR, other, 0, control_, &notices_.back());
+        MPI_Isend(notice_.data(), static_cast<int>(notice_.size()), MPI_CHAR, other, tag_of_failure, control_, &notices_.back());
       }
+  }
+
+  // Tells every process that this one makes no more calls.
+  void say_end() {
+    const std::scoped_lock lock(calls_);
+    for (int other = 0; other < size_; ++other)
+      if (other != rank_) {
+        notices_.emplace_back();
+        MPI_Isend(nullptr, 0, MPI_CHAR, other, tag_of_end, control_, &notices_.back());
+      }
+    ended_.clear();
+    is_ending_ = true;
   }
 
   // With `calls` held: looks for news.
@@ -101,21 +114,31 @@ class mpi_state {
     if (!arrived) return;
     int length = 0;
     MPI_Get_count(&status, MPI_CHAR, &length);
-    set_message({heard_.data(), static_cast<std::size_t>(length)});
+    if (status.MPI_TAG != tag_of_end) return (void)set_message({heard_.data(), static_cast<std::size_t>(length)});
+    if (!is_ending_) ended_.push_back({status.MPI_SOURCE, clock::now()});
+    listen();
   }
 
   // Returns when `ready`, asked with `calls` held, says so. Throws `aborted`, after `leave` with `calls` held, when
-  // somebody has failed.
-  template <class Ready, class Leave> void wait(Ready ready, Leave leave) {
+  // somebody has failed; and error where `missing(rank)` tells that a rank is waited for that has ended.
+  template <class Ready, class Leave, class Missing> void wait(Ready ready, Leave leave, Missing missing) {
     for (mpi_patience patience(cores_to_spare());; patience.pause()) {
       {
         const std::scoped_lock lock(calls_);
         poll();
         if (ready()) return;
         if (is_aborted()) leave();
+        for (end_of const& each : ended_)  // what it sent before may arrive after the news of its end
+          if (missing(each.rank) && clock::now() - each.heard > std::chrono::seconds(2)) {
+            leave();
+            throw_error({"rank ", each.rank, " has ended, and rank ", rank_, " waits for it; every process must make the same calls"});
+          }
       }
       if (is_aborted()) throw_aborted();
     }
+  }
+  template <class Ready, class Leave> void wait(Ready ready, Leave leave) {
+    wait(ready, leave, [](int) { return false; });
   }
 
   // A communicator of all ranks, made by all of them at the same point.
@@ -158,7 +181,13 @@ class mpi_state {
   }
 
  private:
+  using clock = std::chrono::steady_clock;
   static constexpr std::size_t notice_bytes = 1024;
+  static constexpr int tag_of_failure = 0, tag_of_end = 1;
+  struct end_of {
+    int rank;
+    clock::time_point heard;
+  };
 
   bool set_message(std::string_view reason) {
     const std::scoped_lock lock(message_mutex_);
@@ -168,7 +197,7 @@ class mpi_state {
     return true;
   }
   void listen() {
-    check_mpi(MPI_Irecv(heard_.data(), static_cast<int>(heard_.size()), MPI_CHAR, MPI_ANY_SOURCE, 0, control_, &listening_),
+    check_mpi(MPI_Irecv(heard_.data(), static_cast<int>(heard_.size()), MPI_CHAR, MPI_ANY_SOURCE, MPI_ANY_TAG, control_, &listening_),
               "MPI_Irecv");
   }
   // The union of the cores that the processes of this machine may run on: with or without binding to cores, what there
@@ -178,14 +207,16 @@ class mpi_state {
     check_mpi(MPI_Comm_split_type(control_, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &near), "MPI_Comm_split_type");
     check_mpi(MPI_Comm_size(near, &neighbours_), "MPI_Comm_size");
     std::array<unsigned char, 1024> mine{}, all{};  // a bit a core
+#ifdef __linux__
     cpu_set_t* const set = CPU_ALLOC(8 * mine.size());
     if (set != nullptr && sched_getaffinity(0, CPU_ALLOC_SIZE(8 * mine.size()), set) == 0)
       for (std::size_t core = 0; core < 8 * mine.size(); ++core)
         if (CPU_ISSET_S(core, CPU_ALLOC_SIZE(8 * mine.size()), set)) mine[core / 8] |= static_cast<unsigned char>(1u << core % 8);
     if (set != nullptr) CPU_FREE(set);
+#endif
     check_mpi(MPI_Allreduce(mine.data(), all.data(), static_cast<int>(all.size()), MPI_UNSIGNED_CHAR, MPI_BOR, near), "MPI_Allreduce");
     for (unsigned char byte : all) cores_ += __builtin_popcount(byte);
-    if (cores_ == 0) cores_ = 1;
+    if (cores_ == 0) cores_ = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
     MPI_Comm_free(&near);
   }
 
@@ -196,6 +227,8 @@ class mpi_state {
   bool failed_here_ = false;
   std::string message_, notice_;
   std::vector<MPI_Request> notices_;
+  std::vector<end_of> ended_;
+  bool is_ending_ = false;
   MPI_Request listening_ = MPI_REQUEST_NULL;
   std::array<char, notice_bytes> heard_{};
 };

@@ -53,7 +53,11 @@ class mpi final : public processes {
     if (unwinding && !state_->is_aborted()) state_->stop(words({"rank ", rank(), " failed first: an exception ended it"}));
     state_->flush(std::chrono::milliseconds(500));
     if (!state_->failed_here()) std::this_thread::sleep_for(std::chrono::milliseconds(500));
-    std::atexit([] { MPI_Abort(MPI_COMM_WORLD, EXIT_FAILURE); });
+    std::atexit([] {
+      int over = 0;  // by a program that has made MPI ready itself
+      MPI_Finalized(&over);
+      if (!over) MPI_Abort(MPI_COMM_WORLD, EXIT_FAILURE);
+    });
     (void)everybody_.release();  // at exit MPI is still at work
     (void)state_.release();
   }
@@ -103,6 +107,7 @@ class mpi final : public processes {
   // Who still makes calls of all learns by this one that it would wait for ever; and so does this one.
   bool all_end() noexcept {
     try {
+      state_->say_end();
       everybody_->barrier(0);
       return true;
     } catch (std::exception const& e) {
