@@ -80,8 +80,8 @@ struct policy {
     // expect 11: mistake::pieces_differ_from_the_grid<partita::quoted<.*pieces<4>, partita::extent<2>, partita::at_line<79>, policy>
 #elif MISTAKE == 12
     devices = {{"data", 2}, {"data", 2}};
-    // expect 12 gcc: mistake::op_is_assigned_twice_to_one_dimension<partita::quoted<.*"x".*quoted<.*"data".*at_line<140>, policy>
-    // expect 12 clang: mistake::op_is_assigned_twice_to_one_dimension<partita::quoted<'x'>, partita::quoted<'d', 'a', 't', 'a'>, partita::at_line<140>, policy>
+    // expect 12 gcc: mistake::op_is_assigned_twice_to_one_dimension<partita::quoted<.*"x".*quoted<.*"data".*at_line<153>, policy>
+    // expect 12 clang: mistake::op_is_assigned_twice_to_one_dimension<partita::quoted<'x'>, partita::quoted<'d', 'a', 't', 'a'>, partita::at_line<153>, policy>
 #elif MISTAKE == 13
     plan.op_assign(plan.ops("fc*"), devices);
     return;
@@ -134,6 +134,19 @@ struct policy {
 #elif MISTAKE == 27
     plan.op_trans(plan.ops(pt::with<ffn>), pt::skewed(pt::split<ffn>{2, "turn"}, "ring"));
     // expect 27: mistake::cut_is_skewed_by_a_dimension_the_op_does_not_stand_on<partita::quoted<.*axis_of<ffn>.*at_line<135>, policy>
+#elif MISTAKE == 28
+    plan.op_trans(plan.moves(plan.ops("relu")), pt::split<ffn>{2, "tensor"});
+    // expect 28: mistake::nothing_is_moved_or_summed_as_the_plan_says<partita::quoted<.*quoted<.*at_line<138>, policy>
+#elif MISTAKE == 29
+    plan.op_trans(plan.moves(plan.ops("fc1")), pt::split<ffn>{2, "turn"});
+    plan.op_trans(plan.ops("fc1"), pt::split<in>{2, "tensor"});
+    // expect 29: mistake::move_or_sum_is_cut_by_a_mode_that_is_no_dimension_of_its_devices<partita::quoted<.*axis_of<ffn>.*at_line<141>, policy>
+#elif MISTAKE == 30
+    plan.op_assign(plan.ops(), pt::device_list{{3, 1, 3, 0}});
+    // expect 30: mistake::device_stands_twice_in_a_list<partita::quoted<.*device<3>, partita::at_line<145>, policy>
+#elif MISTAKE == 31
+    plan.op_assign(plan.ops(), pt::device_list{{3, 1, 0}});
+    // expect 31: mistake::list_of_devices_differs_from_the_grid<partita::quoted<.*given<3>, partita::devices<4>, partita::at_line<148>, policy>
 #else
     plan.op_trans(plan.ops(pt::with<ffn>), pt::split<ffn>{2, "tensor"});
 #endif

@@ -21,6 +21,11 @@ pt::placement at(pt::placement w, int base) {
   w.base = base;
   return w;
 }
+// A grid whose places are these devices.
+pt::placement listed(pt::placement w, std::vector<int> const& devices) {
+  w.list = devices.data();
+  return w;
+}
 pt::tensor_shape shape_of(std::vector<std::size_t> const& extents) {
   pt::tensor_shape s;
   s.rank = static_cast<int>(extents.size());
@@ -113,9 +118,45 @@ TEST_CASE("other devices") {
   route(on(two, {split_of(two, 0, 1)}), on(here, {}), {64, 32}, "boxes, all_gather@0+1");
 }
 
+// Devices one by one, in any order: the collectives of grids, and of what only the numbering differs in nothing is sent.
+TEST_CASE("lists of the same devices") {
+  static const std::vector<int> turned{2, 0, 3, 1}, pairs{1, 0, 3, 2}, crossed{0, 2, 1, 3}, others{5, 2, 7, 0};
+  const pt::placement four = grid_of({4}), list = listed(four, turned), two = grid_of({2, 2}), swapped = listed(two, pairs),
+                      transposed = listed(two, crossed), other = listed(four, others);
+  route(on(four, {split_of(four, 0, 0)}), on(list, {split_of(list, 0, 0)}), {8, 8}, "send");  // each to one other: a permute
+  route(on(four, {}), on(list, {}), {8, 8}, "renumber");
+  route(on(four, {split_of(four, 0, 0)}), on(list, {}), {8, 8}, "all_gather@0, renumber");
+  route(on(four, {partial_of(four, 0)}), on(list, {split_of(list, 0, 0)}), {8, 8}, "renumber, reduce_scatter@0");
+  route(on(list, {partial_of(list, 0)}), on(four, {}), {8, 8}, "renumber, all_reduce@0");
+  route(on(list, {}), on(four, {split_of(four, 0, 1)}), {8, 8}, "renumber, slice@0");
+  // within pairs only the numbers differ
+  route(on(two, {split_of(two, 0, 0)}), on(swapped, {split_of(swapped, 0, 0)}), {8, 8}, "renumber");
+  route(on(two, {split_of(two, 0, 0), partial_of(two, 1)}), on(swapped, {split_of(swapped, 0, 0)}), {8, 8}, "renumber, all_reduce@1");
+  route(on(two, {split_of(two, 0, 0), partial_of(two, 1)}), on(swapped, {split_of(swapped, 0, 0), split_of(swapped, 1, 1)}), {8, 8},
+        "renumber, reduce_scatter@1");
+  // a list that is a grid with its dimensions the other way round
+  route(on(two, {split_of(two, 0, 0)}), on(transposed, {split_of(transposed, 1, 0)}), {8, 8}, "");
+  route(on(two, {split_of(two, 0, 0), split_of(two, 1, 0)}), on(transposed, {split_of(transposed, 1, 0), split_of(transposed, 0, 0)}),
+        {8, 8}, "");
+  // other devices
+  route(on(four, {split_of(four, 0, 0)}), on(other, {split_of(other, 0, 0)}), {8, 8}, "send");
+  route(on(other, {partial_of(other, 0)}), on(four, {}), {64, 32}, "reduce_scatter@0, send, all_gather@0");
+}
+
+TEST_CASE("replicas' groups whose devices come in different orders do not sum in groups: their bits would differ") {
+  static const std::vector<int> alike{0, 3, 1, 4, 2, 5}, different{0, 1, 2, 4, 3, 5};
+  const pt::placement w = grid_of({2, 3}), mixed = listed(w, different), turned = listed(w, alike);
+  route(on(mixed, {partial_of(mixed, 1)}), on(mixed, {}), {8, 9}, "boxes");
+  route(on(mixed, {split_of(mixed, 0, 0), partial_of(mixed, 1)}), on(mixed, {split_of(mixed, 0, 0)}), {8, 9}, "all_reduce@1");
+  route(on(turned, {partial_of(turned, 1)}), on(turned, {}), {8, 9}, "boxes");
+  route(on(turned, {partial_of(turned, 0)}), on(turned, {}), {8, 9}, "all_reduce@0");
+}
+
 TEST_CASE("every pair of layouts of small grids has a right route, over all shapes and places") {
+  static const std::vector<int> mixed{2, 0, 3, 1}, far{4, 1, 0, 7, 3, 2};
   const std::vector<pt::placement> grids{grid_of({}), grid_of({2}), at(grid_of({2}), 1), grid_of({3}), at(grid_of({4}), 2),
-                                         grid_of({2, 2}), at(grid_of({2, 2}), 3), grid_of({2, 3}), at(grid_of({3, 2}), 6)};
+                                         grid_of({2, 2}), at(grid_of({2, 2}), 3), grid_of({2, 3}), at(grid_of({3, 2}), 6), listed(grid_of({2, 2}), mixed), listed(grid_of({4}), mixed),
+                                         listed(grid_of({2, 3}), far)};
   int routes = 0;
   const std::vector<std::vector<std::size_t>> shapes{{12, 12}, {7, 9}};
   for (std::vector<std::size_t> const& shape : shapes)

@@ -177,6 +177,11 @@ class simulated_tensor {
           break;
         }
         case transition_kind::send: h.values = own.values; break;
+        case transition_kind::renumber:
+          for (int i = 0; i < w.size(); ++i)
+            if (w.device_at(i) == step.after.where.device_at(d)) h = devices_[static_cast<std::size_t>(i)];
+          if (!(h.piece == box_at(step.after, d))) return "a device is said to have another piece than it has";
+          break;
         case transition_kind::boxes: return "boxes are not a collective";
       }
       if (h.values.size() != h.piece.elements()) return words_of(step) + ": an element has no source";
@@ -296,6 +301,7 @@ inline double cost_of(transition_step const& s, layout const& before, double byt
     case transition_kind::permute: return cost.permute(held);
     case transition_kind::send:
     case transition_kind::boxes: return cost.send(held);
+    case transition_kind::renumber: return 0;
   }
   return 0;
 }

@@ -63,6 +63,7 @@ found_chain chain_of(pt::layout const& from, pt::layout const& to, std::vector<s
       case pt::transition_kind::all_to_all: r.volume += 1 + (n - 1) * x / n; break;
       case pt::transition_kind::slice: r.volume += 1; break;
       case pt::transition_kind::permute:
+      case pt::transition_kind::renumber: break;
       case pt::transition_kind::boxes:
       case pt::transition_kind::send: r.volume += 1 + x; break;
     }

@@ -30,7 +30,7 @@ using parts = pt::policy::compose<pt::policy::data_parallel<2>, pt::policy::tens
 
 std::vector<std::uint64_t> digests(pt::plan<model> const& p) {
   pt::completed c;
-  CHECK(!pt::verify_plan(p.traced(), p, c));
+  CHECK(describe(pt::verify_plan(p.traced(), p, c)) == "");
   pt::lowering shared(p.traced(), p, c);
   std::vector<std::uint64_t> all{shared.digest()};
   for (int rank = 0; rank < c.devices; ++rank) {
@@ -74,6 +74,13 @@ TEST_CASE("sizes, replicas, phases, orders and priorities survive") {
   static constexpr int sizes[]{5, 2};
   p.op_trans(p.ops(pt::with<ffn>), pt::split<ffn>{2, "tensor", sizes});
   p.op_trans(p.ops("fc2"), pt::replicate{2, "again"});
+  p.op_trans(p.ops("fc1"), pt::split<batch>{2, "micro"});
+  p.op_trans(p.accumulates("fc1.weight"), pt::split<in>{2, "tensor"});
+  p.op_trans(p.moves(p.ops("fc2"), p.ops("row_max")), pt::split<out>{2, "far", {2, 3}});
+  p.op_assign(p.moves(p.ops("fc2"), p.ops("row_max")), pt::grid{{"far", 2}});
+  p.op_assign(p.moves(p.ops("fc2"), p.ops("row_max")), pt::device_list{{4, 1}});
+  p.op_assign(p.ops("fc2"), pt::device_list{{3, 0}});
+  p.op_order(p.moves(p.ops("fc2"), p.ops("row_max")), *p.ops("fc2", pt::pass::backward).begin());
   p.op_trans(p.ops("relu"), pt::folded(pt::skewed(pt::split<batch>{3, "turn"}, "tensor")));
   p.op_assign(p.ops(), pt::grid{{"tensor", 2}});
   p.op_order(pt::moment{}.of(pt::pass::forward), pt::moment{}.of(pt::pass::update));
@@ -82,7 +89,8 @@ TEST_CASE("sizes, replicas, phases, orders and priorities survive") {
   pt::sequence links(p);
   for (pt::pass when : {pt::pass::forward, pt::pass::backward, pt::pass::update}) links.then(pt::moment{}.at("half", 1).of(when));
   const std::string text = pt::plan_text(p);
-  for (const char* key : {"\"sizes\"", "\"fold\": true", "\"skew\": \"tensor\"", "\"phases\"", "\"links\": true", "\"priority\": -3"}) CHECK(text.find(key) != std::string::npos);
+  for (const char* key : {"\"sizes\"", "\"fold\": true", "\"skew\": \"tensor\"", "\"phases\"", "\"links\": true", "\"priority\": -3",
+                          "\"what\": \"accumulate\"", "\"to\": \"row_max\"", "\"devices\""}) CHECK(text.find(key) != std::string::npos);
   pt::plan<model> back = pt::plan_from_text<model>(text);
   CHECK(pt::plan_text(back) == text);
   CHECK(digests(back) == digests(p));
@@ -96,7 +104,7 @@ TEST_CASE("what is wrong in a file is said with its place") {
     INFO(message);
     CHECK(message.find(words) != std::string::npos);
   };
-  says("\"version\": 2", "\"version\": 7", "version 7 is not known");
+  says("\"version\": 3", "\"version\": 7", "version 7 is not known");
   says("\"format\": \"partita plan\"", "\"format\": \"other\"", "format is 'other'");
   says("\"pieces\": 2", "\"pieces\": 3", "3 pieces on a grid dimension of 2");
   says("\"pieces\": 2", "\"pieces\": 0", "pieces is 0");
@@ -112,6 +120,13 @@ TEST_CASE("what is wrong in a file is said with its place") {
   says("\"pass\": \"forward\"", "\"pass\": \"sideways\"", "pass is 'sideways'");
   says("\"stage\": 0", "\"stage\": -1", "moments[0].at.stage: -1 is below 0");
   says("\"micro\": 0", "\"a name of more than twenty-four characters\": 0", "is longer than 24 characters");
+  says("\"orders\":", "\"nodes\": [{\"what\": \"jump\", \"of\": \"x\"}], \"orders\":", "nodes[0]: what is 'jump', not move or accumulate");
+  says("\"orders\":", "\"nodes\": [{\"what\": \"move\", \"of\": \"z\"}], \"orders\":", "nodes[0]: the model has no op named 'z'");
+  says("\"orders\":", "\"nodes\": [{\"what\": \"move\", \"of\": \"x\", \"output\": 1}], \"orders\":", "nodes[0]: output is 1, the op has 1");
+  says("\"orders\":", "\"nodes\": [{\"what\": \"move\", \"of\": \"x\", \"to\": \"relu\"}], \"orders\":", "nodes[0]: op 'relu' does not read it");
+  says("\"orders\":", "\"nodes\": [{\"what\": \"move\", \"of\": \"x\", \"cuts\": [{\"mode\": \"data\", \"axis\": \"class\", \"pieces\": 2}]}], \"orders\":",
+       "nodes[0].cuts[0]: the tensor has no axis 'class'");
+  says("\"grid\": [", "\"devices\": [0, 0], \"grid\": [", "device 0 stands twice");
   says("{", "{{", "not JSON: parse error at line 1");
   says("\"batch\": 8", "\"batch\": 1", "is cut into");
   CHECK_THROWS_WITH_AS((void)pt::load_plan<model>("no such file"), "plan file no such file cannot be read", pt::error);

@@ -102,3 +102,59 @@ TEST_CASE("under ZeRO 3 copies of a few weights lie about, not of all") {
   CHECK(three.state == tower::weights * tower::weight_bytes * 3 / 4 + scalar);
   CHECK(three.arena <= two.arena + 4 * tower::weight_bytes);  // of 24
 }
+
+TEST_CASE("under micro-batches ZeRO 2 and 3 scatter every gradient as it is made, and keep the piece") {
+  constexpr int micro = 4;
+  struct planned_memory {
+    std::size_t arena = 0;
+    int scatters = 0;
+  };
+  auto of = [](auto policy) {
+    const auto p = pt::plan<model>::by(policy);
+    pt::completed c;
+    REQUIRE(describe(pt::verify_plan(p.traced(), p, c)) == "");
+    const pt::program made = pt::lower(pt::lowering(p.traced(), p, c), 0);
+    planned_memory m{made.arena_bytes};
+    for (pt::instruction const& i : made.instructions)
+      m.scatters += i.kind == pt::instruction_kind::reduce_scatter ? i.call_count : 0;
+    return m;
+  };
+  for (int stage : {2, 3}) {
+    auto with = [&](bool whole) {
+      return of([=](pt::plan_base& p) {
+        pt::policy::data_parallel_of{4}(p);
+        pt::policy::micro_batches_of{micro}(p);
+        pt::policy::zero_of{.stage = stage, .pieces = 4, .whole_sums = whole}(p);
+      });
+    };
+    const planned_memory whole = with(true), pieces = with(false);
+    CHECK(whole.scatters == tower::weights);
+    CHECK(pieces.scatters == micro * tower::weights);
+    CHECK(whole.arena >= tower::weights * tower::weight_bytes);      // at the end of the last micro-batch
+    CHECK(pieces.arena <= whole.arena - tower::weights * tower::weight_bytes * 3 / 4 + 4 * tower::weight_bytes);
+  }
+}
+
+TEST_CASE("a weight is gathered ahead of its time where an order says so") {
+  // How many ops of the forward pass come before the gather of block 2's first weight.
+  auto ops_before = [](bool ahead) {
+    const auto p = pt::plan<model>::by([=](pt::plan_base& plan) {
+      compose<replicas, pt::policy::zero<3, 4>>{}(plan);
+      if (!ahead) return;
+      for (pt::node_key use : plan.uses("block.2.up.weight"))
+        plan.op_order(pt::moment(use).of(pt::pass::forward), *plan.ops("block.0.down").begin());
+    });
+    pt::completed c;
+    REQUIRE(describe(pt::verify_plan(p.traced(), p, c)) == "");
+    const pt::lowering s(p.traced(), p, c);
+    int ops = 0;
+    for (pt::instance const& i : s.order()) {
+      pt::node const& n = c.nodes[i.node];
+      if (n.kind == pt::node_kind::move && p.traced().name(n.op).view() == "block.2.up.weight") return ops;
+      ops += n.kind == pt::node_kind::compute && p.traced().ops[n.op].info->kind == "linear";
+    }
+    return -1;
+  };
+  CHECK(ops_before(true) <= 1);
+  CHECK(ops_before(false) >= 2);
+}

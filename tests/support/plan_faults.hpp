@@ -23,6 +23,7 @@ class plan_injection {
   completed c;
   std::mt19937 random;
   std::string words;
+  std::vector<std::vector<int>> lists;  // of devices, that faults make
 
   int below(int n) { return std::uniform_int_distribution<int>(0, n - 1)(random); }
   template <class T> T const& any(std::vector<T> const& all) {
@@ -218,7 +219,120 @@ inline bool backward_first(plan_injection& x) {
   return true;
 }
 
+// -- of moves, sums over time and lists of devices
+inline node_selection any_node(plan_injection& x, bool sums, int& id) {
+  std::vector<int> all;
+  for (int k = 0; k < x.c.nodes.size; ++k) {
+    node const& n = x.c.nodes[k];
+    if (sums ? !detail::sums_over_time(x.c, n) : n.kind != node_kind::move) continue;
+    bool said = false;
+    for (node_plan const& e : x.plan.nodes()) said = said || e.key.tensor == x.c.values[n.first_value].tensor;
+    if (!said && x.g.operand_of(x.c.values[n.first_value].tensor).rank > 0) all.push_back(k);
+  }
+  node_selection s;
+  id = all.empty() ? -1 : x.any(all);
+  if (id >= 0) s.keys.push({sums ? between::accumulate : between::move, x.c.values[x.c.nodes[id].first_value].tensor, -1});
+  return s;
+}
+inline bool node_cut_in_time(plan_injection& x, bool sums) {
+  int id = -1;
+  const node_selection s = any_node(x, sums, id);
+  if (id < 0) return false;
+  x.say_node(id, "a node cut by a mode that is no dimension");
+  x.plan.op_assign(s, grid{}, 1);
+  x.plan.op_trans(s, cut_axis{x.g.operand_of(s.keys[0].tensor).axes[0], 2, mode_name("faulty")}, 1);
+  return true;
+}
+inline bool node_with_other_pieces(plan_injection& x, bool sums) {
+  int id = -1;
+  const node_selection s = any_node(x, sums, id);
+  if (id < 0) return false;
+  x.say_node(id, "a node of more pieces than its grid");
+  x.plan.op_assign(s, grid{{"faulty", 2}}, 1);
+  x.plan.op_trans(s, cut_axis{x.g.operand_of(s.keys[0].tensor).axes[0], 3, mode_name("faulty")}, 1);
+  return true;
+}
+inline bool sum_of_no_terms(plan_injection& x) {
+  const std::vector<int> all = x.ops([&](int op) {
+    for (int id = 0; id < x.c.nodes.size; ++id)
+      if (detail::sums_over_time(x.c, x.c.nodes[id]) && x.c.nodes[id].op == op) return false;
+    return is_forward_op(x, op) && x.g.ops[op].info->output_count == 1;
+  });
+  if (all.empty()) return false;
+  const int op = x.any(all);
+  x.say_op(op, "a sum of what is no sum");
+  x.plan.op_assign(x.plan.accumulates(x.ref(op)), grid{}, 1);
+  return true;
+}
+inline bool order_against_a_move(plan_injection& x) {
+  int id = -1;
+  const node_selection s = any_node(x, false, id);
+  const int maker = id < 0 ? -1 : x.c.nodes[id].op;
+  if (maker < 0 || x.g.ops[maker].info->source != source_kind::none) return false;
+  x.say_node(id, "a move before what it moves is made");
+  x.plan.op_order(s.keys[0], x.ref(maker), 1);
+  return true;
+}
+inline bool list_too_short(plan_injection& x) {
+  const std::vector<int> all = x.ops([&](int op) { return x.plan.of(op).assigned && x.plan.of(op).list < 0 && is_forward_op(x, op); });
+  if (all.empty()) return false;
+  const int op = x.any(all);
+  std::vector<int> list;
+  for (int d = 0; d <= detail::places_of(x.plan.of(op)); ++d) list.push_back(d);
+  x.say_op(op, "a list of another number of devices");
+  x.plan.op_assign(x.ref(op), device_list(list.data(), static_cast<int>(list.size())), 1);
+  return true;
+}
+inline bool device_twice(plan_injection& x) {
+  const std::vector<int> all = x.ops(
+      [&](int op) { return x.plan.of(op).assigned && x.plan.of(op).list < 0 && detail::places_of(x.plan.of(op)) > 1 && is_forward_op(x, op); });
+  if (all.empty()) return false;
+  const int op = x.any(all);
+  std::vector<int> list(static_cast<std::size_t>(detail::places_of(x.plan.of(op))));
+  for (std::size_t d = 0; d < list.size(); ++d) list[d] = static_cast<int>(d);
+  list.back() = list.front();
+  x.say_op(op, "one device twice");
+  x.plan.op_assign(x.ref(op), device_list(list.data(), static_cast<int>(list.size())), 1);
+  return true;
+}
+
 // -- in completed plans
+// Two devices of a layout's grid in each other's place.
+inline bool devices_in_another_order(plan_injection& x, bool of_value) {
+  const std::vector<int> all = x.nodes([&](node const& n) { return n.value_count > 0 && n.kind != node_kind::store && n.over.where.size() > 1; });
+  if (all.empty()) return false;
+  const int id = x.any(all);
+  node& n = x.c.nodes[id];
+  placement& w = of_value ? x.c.values[n.first_value + x.below(n.value_count)].lay.where : n.over.where;
+  if (w.size() < 2) return false;
+  std::vector<int> list;
+  for (int i = 0; i < w.size(); ++i) list.push_back(w.device_at(i));
+  const std::size_t a = static_cast<std::size_t>(x.below(w.size()));
+  std::swap(list[a], list[(a + 1) % list.size()]);
+  x.lists.push_back(std::move(list));
+  w.list = x.lists.back().data();
+  w.base = 0;
+  for (int l = w.rank - 1, stride = 1; l >= 0; stride *= w.extents[l--]) w.strides[l] = stride;
+  x.say_node(id, "two devices in each other's place");
+  return true;
+}
+// A node that a policy has said something about, made in another way.
+inline bool not_as_said(plan_injection& x) {
+  const std::vector<int> all = x.nodes([](node const& n) { return n.said >= 0; });
+  if (all.empty()) return false;
+  const int id = x.any(all);
+  node& n = x.c.nodes[id];
+  layout& made = x.c.values[n.first_value].lay;
+  for (int p = 0; p < made.count; ++p) {
+    if (made.parts[p].in_time()) continue;
+    for (int q = p; q + 1 < made.count; ++q) made.parts[q] = made.parts[q + 1];
+    --made.count;
+    n.over = without_copies(made);
+    x.say_node(id, "whole, and said to be cut");
+    return true;
+  }
+  return false;
+}
 inline bool change_left_out(plan_injection& x, node_kind kind) {
   struct place {
     int node, input;
@@ -256,7 +370,7 @@ inline bool layout_otherwise(plan_injection& x, bool of_value, int which) {
   node& n = x.c.nodes[id];
   layout& l = of_value ? x.c.values[n.first_value + x.below(n.value_count)].lay : n.over;
   if (which == 5) {
-    if (x.c.devices < 2) return false;
+    if (x.c.devices < 2 || l.where.list != nullptr) return false;
     x.say_node(id, "another device");
     l.where.base = l.where.base > 0 ? l.where.base - 1 : 1;
     return true;
@@ -340,6 +454,17 @@ inline std::vector<plan_fault> all_plan_faults() {
       {"an order is against the data", true, order_against_data},
       {"orders go in a circle", true, orders_in_a_circle},
       {"backward comes before forward", true, backward_first},
+      {"a sum is cut by a mode that is no dimension", true, [](plan_injection& x) { return node_cut_in_time(x, true); }},
+      {"a move is cut by a mode that is no dimension", true, [](plan_injection& x) { return node_cut_in_time(x, false); }},
+      {"a sum has more pieces than its grid", true, [](plan_injection& x) { return node_with_other_pieces(x, true); }},
+      {"a move has more pieces than its grid", true, [](plan_injection& x) { return node_with_other_pieces(x, false); }},
+      {"a sum is said of what is no sum", true, sum_of_no_terms},
+      {"a move comes before what it moves", true, order_against_a_move},
+      {"a list has another number of devices than the grid", true, list_too_short},
+      {"a device stands twice in a list", true, device_twice},
+      {"a node lies otherwise than it was said", false, not_as_said},
+      {"what is made is on devices in another order", false, [](plan_injection& x) { return devices_in_another_order(x, true); }},
+      {"a node runs on devices in another order", false, [](plan_injection& x) { return devices_in_another_order(x, false); }},
       {"a move is left out", false, [](plan_injection& x) { return change_left_out(x, node_kind::move); }},
       {"pieces in time are not put together", false, [](plan_injection& x) { return change_left_out(x, node_kind::assemble); }},
       {"the tensor is read in another layout", false, [](plan_injection& x) { return other_value(x, true); }},

@@ -32,14 +32,33 @@ class random_orders {
   moment of_instance(completed const& c, instance_graph const& ig, int node_id, int vertex) const {
     node const& n = c.nodes[node_id];
     moment m;
-    m.op = n.op;
-    m.when = static_cast<int>(n.replayed ? pass::backward : g_.ops[n.op].when);
+    bool again = n.replayed;
+    if (n.kind == node_kind::compute) m.op = n.op;
+    else {
+      node_value const& v = c.values[n.first_value];
+      m.node = {n.kind == node_kind::move ? between::move : between::accumulate, v.tensor, -1};
+      again = v.replayed;
+    }
+    m.when = static_cast<int>(again ? pass::backward : g_.ops[n.op].when);
     int at[max_time_modes]{};
     n.time.index(vertex - ig.first[node_id], at);
     for (int k = 0; k < n.time.count; ++k) m = m.index(plan_.modes()[n.time.modes[k]].view(), at[k]);
     return m;
   }
-  // Some of the instances of ops, each behind the one before, in a random topological order of all.
+  // Is a moment of its own enough to name it? What is moved twice has one name.
+  bool can_be_named(completed const& c, int id) {
+    node const& n = c.nodes[id];
+    if (n.kind == node_kind::compute) return g_.ops[n.op].info->source == source_kind::none;
+    if (n.kind == node_kind::store || (n.kind == node_kind::assemble && !detail::sums_over_time(c, n))) return false;
+    moment_entry m;
+    node_value const& v = c.values[n.first_value];
+    m.node = {n.kind == node_kind::move ? between::move : between::accumulate, v.tensor, -1};
+    m.when = static_cast<signed char>(v.replayed ? pass::backward : g_.ops[n.op].when);
+    int named = 0;
+    for (int k = 0; k < c.nodes.size; ++k) named += detail::node_matches(g_, plan_, c, k, m);
+    return named == 1;
+  }
+  // Some of the instances of ops, and of moves and sums, each behind the one before, in a random topological order of all.
   std::string instances(completed const& c, instance_graph const& ig) {
     std::vector<int> node_of(static_cast<std::size_t>(ig.vertices), -1), waits(ig.waits.begin(), ig.waits.end()), ready;
     for (int id = 0; id < c.nodes.size; ++id)
@@ -58,8 +77,7 @@ class random_orders {
       ready.pop_back();
       for (int e = ig.begin[v]; e < ig.begin[v + 1]; ++e)
         if (--waits[static_cast<std::size_t>(ig.to[e])] == 0) ready.push_back(ig.to[e]);
-      if (id < 0 || c.nodes[id].kind != node_kind::compute || g_.ops[c.nodes[id].op].info->source != source_kind::none || !chance(percent))
-        continue;
+      if (id < 0 || !chance(percent) || !can_be_named(c, id)) continue;
       const moment now = of_instance(c, ig, id, v);
       if (linked) links.then(now);
       else if (made > 0) plan_.op_order(last, now, 0);

@@ -19,6 +19,7 @@
 
 #include <partita/program/lowering.hpp>
 
+#include "random_nodes.hpp"
 #include "random_orders.hpp"
 
 namespace partita::testing {
@@ -55,6 +56,29 @@ inline std::string describe_plan(graph_data const& g, plan_base const& plan) {
     for (int l = 0; l < p.level_count; ++l)
       put(" " + std::string(plan.modes()[p.levels[l].mode].view()) +
           (p.levels[l].coordinate >= 0 ? "=" + std::to_string(p.levels[l].coordinate) : "") + "/" + std::to_string(p.levels[l].extent));
+    if (p.list >= 0) {
+      put(" devices");
+      for (int d : plan.devices_of_list(p.list)) put(" " + std::to_string(d));
+    }
+    put("\n");
+  }
+  for (node_plan const& n : plan.nodes()) {
+    const int op = g.tensors[n.key.tensor].op;
+    put("  " + std::string(n.key.what == between::move ? "move" : "sum") + " of " + std::to_string(op) + " " +
+        std::string(g.name(op).view()) + " output " + std::to_string(g.tensors[n.key.tensor].output) +
+        (n.key.reader >= 0 ? " to " + std::to_string(n.key.reader) : "") + ":");
+    for (int c = 0; c < n.own.cut_count; ++c) {
+      op_cut const& x = n.own.cuts[c];
+      put(" " + (x.dim < 0 ? std::string("again") : std::string(g.operand_of(n.key.tensor).axes[static_cast<int>(x.dim)]->name)) + "/" +
+          std::to_string(x.pieces) + ":" + std::string(plan.modes()[x.mode].view()));
+    }
+    if (n.own.assigned) put(" on");
+    for (int l = 0; l < n.own.level_count; ++l)
+      put(" " + std::string(plan.modes()[n.own.levels[l].mode].view()) +
+          (n.own.levels[l].coordinate >= 0 ? "=" + std::to_string(n.own.levels[l].coordinate) : "") + "/" +
+          std::to_string(n.own.levels[l].extent));
+    for (int d = 0; n.own.list >= 0 && d < plan.devices_of_list(n.own.list).size; ++d)
+      put((d == 0 ? " devices " : " ") + std::to_string(plan.devices_of_list(n.own.list)[d]));
     put("\n");
   }
   for (wish const& w : plan.wishes())
@@ -82,6 +106,9 @@ class random_plan {
         if (chance(50)) override_some(true);
         if (chance(40)) order_some();
     }
+    random_nodes beside(plan_, random_, most_);
+    if (chance(30)) words_ += beside.lists();
+    if (chance(40)) words_ += beside.nodes();
     if (chance(20)) words_ += random_orders(plan_, random_).make();
     return words_;
   }
@@ -403,7 +430,9 @@ class random_plan {
       op_entry const& e = g_.ops[op];
       if (e.when == pass::forward || e.origin == op || !chance(percent)) continue;
       if (!backward && e.when == pass::backward) continue;
-      if (plan_.of(op).assigned || plan_.of(op).cut_count > 0) continue;  // a policy has been here
+      bool said = plan_.of(op).assigned || plan_.of(op).cut_count > 0;
+      for (node_plan const& n : plan_.nodes()) said = said || g_.tensors[n.key.tensor].op == op;
+      if (said) continue;  // a policy has been here
       op_plan const from = plan_.of(e.origin);  // a copy: the list of modes grows
       std::vector<axis_of_grid> on;
       if (chance(40)) {  // elsewhere

@@ -82,7 +82,8 @@ class costs {
   double collective(collective_kind kind, placement const& grid, int level, double bytes) const {
     if (grid.rank == 0 || grid.extents[level] < 2) return 0;
     std::vector<int> group;
-    for (int k = 0; k < grid.extents[level]; ++k) group.push_back(grid.base + k * grid.strides[level]);
+    int at[max_levels]{};
+    for (; at[level] < grid.extents[level]; ++at[level]) group.push_back(grid.device(at));
     std::sort(group.begin(), group.end());
     const group_shape shape = group_shape::of(cluster_, group);
     return collective(kind, shape, bytes, concurrent_groups(grid, level, shape));
@@ -104,9 +105,10 @@ class costs {
     const int unit = cluster_.links[static_cast<std::size_t>(shape.top) - 1].devices;
     double here = 0, own = 0;
     for (int i = 0, n = grid.size(); i < n; ++i)
-      if (grid.device_at(i) / unit == grid.base / unit) ++here;
-    for (int k = 0; k < grid.extents[level]; ++k)
-      if ((grid.base + k * grid.strides[level]) / unit == grid.base / unit) ++own;
+      if (grid.device_at(i) / unit == grid.device_at(0) / unit) ++here;
+    int at[max_levels]{};
+    for (; at[level] < grid.extents[level]; ++at[level])
+      if (grid.device(at) / unit == grid.device_at(0) / unit) ++own;
     return own > 0 ? std::max(1.0, here / own) : 1;
   }
 

@@ -8,12 +8,13 @@ namespace partita {
 
 inline constexpr int max_levels = 6, max_parts = 8;
 
-// A grid of devices: coordinates (c0, c1, ...) stand on device base + c0 strides[0] + c1 strides[1] + ...
-// Dimensions of extent 1 and fixed coordinates are folded into `base`.
+// A grid of devices: coordinates (c0, c1, ...) stand on device base + c0 strides[0] + c1 strides[1] + ..., or, where there is a
+// list, on the device at that place of it. Dimensions of extent 1 and fixed coordinates are folded into `base`.
 struct placement {
   int base = 0, rank = 0;
   int extents[max_levels]{}, strides[max_levels]{};
   short modes[max_levels]{};  // what the plan calls the dimension
+  int const* list = nullptr;  // the plan's, which outlives this
   constexpr int size() const {
     int n = 1;
     for (int l = 0; l < rank; ++l) n *= extents[l];
@@ -22,7 +23,7 @@ struct placement {
   constexpr int device(int const* coordinates) const {
     int d = base;
     for (int l = 0; l < rank; ++l) d += coordinates[l] * strides[l];
-    return d;
+    return list == nullptr ? d : list[d];
   }
   // The device of the i-th coordinate tuple, the last dimension fastest.
   constexpr int device_at(int i) const {
@@ -31,7 +32,7 @@ struct placement {
       d += i % extents[l] * strides[l];
       i /= extents[l];
     }
-    return d;
+    return list == nullptr ? d : list[d];
   }
   constexpr void coordinates_at(int i, int* c) const {
     for (int l = rank - 1; l >= 0; --l) {
@@ -41,6 +42,7 @@ struct placement {
   }
   // The coordinates of a device, if it belongs to the grid.
   constexpr bool coordinates_of(int device, int* c) const {
+    if (list != nullptr) return look_for(device, c);
     // By the largest stride first, where each is as long as all that smaller ones span: so it is nearly everywhere.
     int order[max_levels]{}, span = 1;
     bool nested = true;
@@ -64,12 +66,7 @@ struct placement {
       }
       return rest == 0;
     }
-    for (int i = 0, n = size(); i < n; ++i)
-      if (device_at(i) == device) {
-        coordinates_at(i, c);
-        return true;
-      }
-    return false;
+    return look_for(device, c);
   }
   constexpr bool same_shape(placement const& o) const {
     if (rank != o.rank) return false;
@@ -78,9 +75,26 @@ struct placement {
     return true;
   }
   constexpr bool operator==(placement const& o) const {
-    if (base != o.base || !same_shape(o)) return false;
+    if (!same_shape(o)) return false;
+    if (list != o.list) return same_devices(o);
+    if (base != o.base) return false;
     for (int l = 0; l < rank; ++l)
       if (strides[l] != o.strides[l]) return false;
+    return true;
+  }
+
+ private:
+  constexpr bool look_for(int device, int* c) const {
+    for (int i = 0, n = size(); i < n; ++i)
+      if (device_at(i) == device) {
+        coordinates_at(i, c);
+        return true;
+      }
+    return false;
+  }
+  constexpr bool same_devices(placement const& o) const {  // one by one
+    for (int i = 0, n = size(); i < n; ++i)
+      if (device_at(i) != o.device_at(i)) return false;
     return true;
   }
 };

@@ -1,6 +1,7 @@
 // Dijkstra's algorithm over the layouts of a grid: what collectives reach from one of them, and at what cost.
 #pragma once
 #include <partita/layout/layout_word.hpp>
+#include <partita/layout/renumbering.hpp>
 
 #include <partita/core/begin_planning_code.hpp>
 
@@ -20,7 +21,8 @@ template <class Cost> class layout_search : layout_words {
 
   constexpr layout_search(layout const& from, layout const& to, int rank, double of_bytes, Cost const& cost,
                           std::size_t const* of_extents = nullptr)
-      : from_(from.where), to_(to.where), sends_(!(from.where == to.where)), cost_(cost) {
+      : from_(from.where), to_(to.where), sends_(!(from.where == to.where)), cost_(cost),
+        numbers_(from.where, sends_ ? to.where : placement{}) {
     bytes = of_bytes;
     extents = of_extents;
     known_ = collect(from, to, rank);
@@ -159,8 +161,10 @@ template <class Cost> class layout_search : layout_words {
       return now + step_seconds(cost_, w, kind, levels, mine, rest);
     };
     auto take = [&](layout_word next, transition_kind kind, unsigned levels, double end) { reach(at, next, sent, kind, levels, end); };
-    if (sends_ && !sent)
-      reach(at, word, true, transition_kind::send, 0, now + step_seconds(cost_, to_, transition_kind::send, 0, mine, mine));
+    if (sends_ && !sent) {
+      const transition_kind kind = stays(cut | frozen, partial) ? transition_kind::renumber : transition_kind::send;
+      reach(at, word, true, kind, 0, now + step_seconds(cost_, to_, kind, 0, mine, mine));
+    }
     // Slices.
     for (int i = 0; i < items.size; ++i) {
       part const& p = items[i];
@@ -170,7 +174,7 @@ template <class Cost> class layout_search : layout_words {
     // Reductions over any of the partial dimensions.
     const unsigned open = partial & ~frozen & ~wanted_partial;
     for (unsigned levels = open; levels != 0; levels = (levels - 1) & open) {
-      if (!one_reduction(word, levels)) continue;
+      if (!one_reduction(word, levels) || !is_in_order(w, levels, cut | partial)) continue;
       const layout_word rest = without(word, levels);
       take(rest, transition_kind::all_reduce, levels, until(transition_kind::all_reduce, levels, mine));
       if (const double end = until(transition_kind::reduce_scatter, levels, mine); end <= most_)
@@ -188,6 +192,54 @@ template <class Cost> class layout_search : layout_words {
     else if (const double end = until(transition_kind::permute, 0, 0); end <= most_ && is_first_of_its_pieces(word, sent))
       permute(word, [&](layout_word next) { return !is_reached(next, sent, end); },
               [&](layout_word next, transition_kind kind, unsigned levels) { take(next, kind, levels, end); });
+  }
+  // Is nothing sent, where the second grid numbers the same devices otherwise? Asked for few kinds of layouts, often.
+  constexpr bool stays(unsigned cut, unsigned partial) {
+    if (!numbers_.on_the_same_devices()) return false;
+    const int key = static_cast<int>(cut << max_levels | partial);
+    for (int k = 0; k < stays_for_.size; ++k)
+      if (stays_for_[k] / 2 == key) return stays_for_[k] % 2 != 0;
+    const bool so = numbers_.keeps(cut, partial);
+    stays_for_.push(2 * key + so);
+    return so;
+  }
+  // Members of a group are numbered by device, and sums are made in that order. Lists of devices may number the groups of
+  // replicas in different orders: their sums would not be the same bits. `divided`: dimensions along which nothing is replicated.
+  constexpr bool is_in_order(placement const& w, unsigned levels, unsigned divided) const {
+    if (w.list == nullptr || devices_over(w, levels) < 3) return true;
+    unsigned others = 0;
+    for (int l = 0; l < w.rank; ++l) others |= 1u << l;
+    others &= ~levels;
+    if ((others & ~divided) == 0) return true;
+    growing<int> first, order;
+    int at[max_levels]{};
+    auto inside = [&](int const* c) {
+      int i = 0;
+      for (int l = 0; l < w.rank; ++l)
+        if (levels >> l & 1) i = i * w.extents[l] + c[l];
+      return i;
+    };
+    const int group = devices_over(w, levels), size = w.size();
+    for (int i = 0; i < size; ++i) {
+      w.coordinates_at(i, at);
+      if (inside(at) != 0) continue;  // the first of a group
+      order.size = 0;
+      for (int k = 0; k < group; ++k) {
+        int left = k;
+        for (int l = w.rank - 1; l >= 0; --l)
+          if (levels >> l & 1) {
+            at[l] = left % w.extents[l];
+            left /= w.extents[l];
+          }
+        order.push(w.device(at));
+      }
+      bool same = true;
+      for (int a = 0; a < group && first.size > 0; ++a)
+        for (int b = 0; b < a; ++b) same = same && (order[a] < order[b]) == (first[a] < first[b]);
+      if (!same) return false;
+      if (first.size == 0) first = order;
+    }
+    return true;
   }
   // Every way to cut along all of `levels`, one after the other; `axis` < 0: along any axes.
   template <class F> constexpr void add_cuts(layout_word w, unsigned levels, int axis, F f) const {
@@ -304,6 +356,8 @@ template <class Cost> class layout_search : layout_words {
   bool sends_, known_ = false, good_ = true, to_goal_ = true;
   double most_ = 1e300;  // seconds; what takes longer is not looked at
   Cost const& cost_;
+  renumbering numbers_;  // of the first grid in the second
+  growing<int> stays_for_;
   layout_word start_ = 0, goal_ = 0;
   growing<int> table_;
   unsigned item_axes_ = 0;  // along which something can be cut

@@ -102,6 +102,7 @@ constexpr bool factor_alike(grid_factors& a, grid_factors& b) {
 constexpr bool refine(layout const& l, grid_factors const& f, tensor_shape const& x, layout& out) {
   out = layout{};
   out.where.base = l.where.base;
+  out.where.list = l.where.list;
   out.where.rank = f.count;
   int factors[max_levels]{}, first[max_levels]{};
   for (int k = 0; k < f.count; ++k) {
@@ -137,14 +138,48 @@ constexpr bool refine(layout const& l, grid_factors const& f, tensor_shape const
   }
   return true;
 }
+// Numbers the dimensions of `b` otherwise, so that its grid is that of `a`, where there is such a way: lists of devices may
+// name one grid in two ways. `level`: dimensions before it have their new places.
+constexpr bool turn_alike(layout const& a, layout& b, int level = 0) {
+  if (level == a.where.rank) return a.where == b.where;
+  for (int k = level; k < a.where.rank; ++k) {
+    if (b.where.extents[k] != a.where.extents[level]) continue;
+    layout turned = b;
+    auto exchange = [&](auto* of) {
+      const auto kept = of[level];
+      of[level] = of[k], of[k] = kept;
+    };
+    exchange(turned.where.extents);
+    exchange(turned.where.strides);
+    exchange(turned.where.modes);
+    auto turn = [&](signed char& l) {
+      if (l == level) l = static_cast<signed char>(k);
+      else if (l == k) l = static_cast<signed char>(level);
+    };
+    for (int p = 0; p < turned.count; ++p) {
+      turn(turned.parts[p].level);
+      turn(turned.parts[p].skew);
+    }
+    if (!turn_alike(a, turned, level + 1)) continue;
+    b = turned;
+    return true;
+  }
+  return false;
+}
 constexpr bool of_one_shape(layout const& from, layout const& to, tensor_shape const& x, layout& a, layout& b) {
+  const bool listed = from.where.list != nullptr || to.where.list != nullptr;
   if (!(from.where == to.where)) {
     grid_factors f = factors_of(from.where), t = factors_of(to.where);
-    if (factor_alike(f, t) && refine(from, f, x, a) && refine(to, t, x, b)) return true;
+    if (factor_alike(f, t) && refine(from, f, x, a) && refine(to, t, x, b)) {
+      if (listed && !(a.where == b.where)) (void)turn_alike(a, b);
+      return true;
+    }
   }
   a = from;
   b = to;
-  return from.where.same_shape(to.where);
+  if (!from.where.same_shape(to.where)) return false;
+  if (listed && !(a.where == b.where)) (void)turn_alike(a, b);
+  return true;
 }
 
 // ---- grids of different sizes
@@ -191,6 +226,7 @@ route cross(layout const& from, layout const& to, tensor_shape const& x, int con
   const std::vector<layout> arrive = arrivals(to, x);
   layout wish;  // names the cuts that are worth trying before leaving: those of the goal, and of what may arrive
   wish.where = from.where;
+  wish.where.list = nullptr;
   wish.where.base = -1;  // another grid: also along the longest axis
   layout const* const ends[]{&to, &arrive.back()};
   for (layout const* l : ends)
@@ -285,7 +321,10 @@ route find_route(layout const& from, layout const& to, tensor_shape const& x, in
   double seconds = 0;
   route chain{a, cheapest_chain(a, b, x.rank, x.bytes(), found, cost, x.extents, &seconds)};
   constexpr int few = 32;  // devices of a grid on which boxes are worth a look
-  if (found && chain.steps.size > 1 && a.where == b.where && a.where.size() <= few && !has_partial(from) &&
+  int steps = 0;
+  for (transition_step const& s : chain.steps) steps += s.kind != transition_kind::renumber;
+  if (found && steps > 1 && a.where.size() <= few && !has_partial(from) &&
+      (a.where == b.where || renumbering(a.where, b.where).on_the_same_devices()) &&
       detail::seconds_by_boxes(from, to, x, sizes, cost) < seconds * (1 - 1e-9))
     return by_boxes();
   return found ? chain : by_boxes();

@@ -18,11 +18,13 @@ enum class transition_kind : std::uint8_t {
   slice,    // of what a device has; nothing is sent
   permute,  // every device sends its piece to one device of the same grid, and gets one
   send,     // from every device to its counterpart on another grid of the same shape
-  boxes     // everybody gets the parts of its piece from wherever they are: redistribution.hpp
+  boxes,    // everybody gets the parts of its piece from wherever they are: redistribution.hpp
+  renumber  // nothing is sent: the same devices, with what they have, are counted otherwise
 };
 constexpr std::string_view name_of(transition_kind kind) {
   constexpr std::string_view names[]{"all_reduce", "reduce_scatter", "all_gather", "all_to_all",
-                                     "slice",      "permute",        "send",       "boxes"};
+                                     "slice",      "permute",        "send",       "boxes",
+                                     "renumber"};
   return names[static_cast<int>(kind)];
 }
 struct transition_step {
@@ -77,6 +79,7 @@ constexpr double step_seconds(Cost const& all, placement const& w, transition_ki
     case transition_kind::permute: return cost.permute(held);
     case transition_kind::send:
     case transition_kind::boxes: return cost.send(held);
+    case transition_kind::renumber: return 0;
   }
   return 0;
 }

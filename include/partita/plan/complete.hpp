@@ -1,177 +1,31 @@
 // From a plan to the completed plan: one compute node per op, and between ops whatever brings each tensor from the
 // layout in which it is made to the layout in which it is read.
 #pragma once
-#include <partita/plan/reading.hpp>
-#include <partita/plan/regions.hpp>
-#include <partita/plan/ring.hpp>
-#include <partita/plan/resolve.hpp>
+#include <partita/plan/arrivals.hpp>
 
 #include <partita/core/begin_planning_code.hpp>
 
 namespace partita {
 namespace detail {
 
-struct completion {
-  graph_data const& g;
-  plan_base const& plan;
-  completed& out;
-  growing<int> next_value;  // values of one slot are chained
-  growing<int> last_value;  // per slot: a tensor, or (after all tensors) a tensor made again
-  regions again{};
-  int reader = -1;  // the op that is being added
-  int last_fetcher[2]{-1, -1};  // the last node that reads a fetched parameter: of the forward pass, of the backward pass
-  growing<int> fetched_first{};  // moves for the first such node of the backward pass
-  bool fetched = false;         // for the op that is being added
-  time_modes reader_turns{};    // of it: those that cut nothing of the operand that arrives
-  bool backward_reader = false;  // it is one of the backward pass, or runs again for one
-
-  constexpr void note(wrong what, int op, long have = 0, long allowed = 0) {
-    if (!out.first) out.first = plan.about(what, op, nullptr, have, allowed, 0);
-  }
-  constexpr int tensor_of(int slot) const { return slot < g.tensors.size ? slot : slot - g.tensors.size; }
-  constexpr int add_value(int slot, int node, layout const& l) {
-    const int id = out.values.size;
-    out.values.push({tensor_of(slot), node, slot >= g.tensors.size, l});
-    next_value.push(last_value[slot]);
-    last_value[slot] = id;
-    return id;
-  }
-  constexpr int slot_of(int value) const {
-    return out.values[value].tensor + (out.values[value].replayed ? g.tensors.size : 0);
-  }
+struct completion : tensor_arrivals {
   // Recompute: within one region, backward ops and the region's second replica read what the second replica makes. What
   // comes from outside the region, or is read outside it, is kept.
   constexpr int slot_read(bool replayed, int tensor) {
     const int maker = g.tensors[tensor].op;
-    if (fetches(maker) && (replayed || g.ops[reader].when == pass::backward)) {
+    const bool runs_again = again.of_op.size > 0 && again.of_op[maker] >= 0;
+    if (moved_again(maker) && !runs_again && (replayed || g.ops[reader].when == pass::backward)) {
       const int slot = tensor + g.tensors.size;  // of the same value, moved again
       if (out.source_value[slot] < 0) out.source_value[slot] = out.source_value[tensor];
       return slot;
     }
-    if (again.of_op.size == 0 || again.of_op[maker] < 0) return tensor;
+    if (!runs_again) return tensor;
     op_entry const& e = g.ops[reader];
     const int wanted = again.of_op[maker];
     if (replayed ? again.of_op[reader] != wanted : e.when != pass::backward || again.of_op[e.origin] != wanted) return tensor;
     if (out.source_value[g.ops[maker].first_output + g.tensors.size] < 0) add_compute(maker, true);
     return tensor + g.tensors.size;
   }
-  // A stored tensor that is replicated in time is fetched: moved once for its forward readers and once more for its backward
-  // ones, each time when the readers before it are about to run, so that copies of all do not lie about. Readers that run in
-  // turns, as under micro-batches, have it moved for every turn. So is what it is converted to for use, where each device
-  // converts its piece.
-  constexpr bool fetches(int op) const {
-    op_entry const& e = g.ops[op];
-    if (e.info->source == source_kind::none && e.input_count == 1 && e.when == pass::forward && plan.of(op).cut_count > 0) {
-      const int maker = g.tensors[g.input(e, 0)].op;
-      return g.ops[maker].info->source == source_kind::parameter && e.info->kind == "cast" && fetches(maker);
-    }
-    if (e.info->source != source_kind::parameter) return false;
-    op_plan const& p = plan.of(op);
-    for (int k = 0; k < p.cut_count; ++k)
-      if (p.cuts[k].dim < 0 && p.cuts[k].pieces > 1 && !p.in_space(p.cuts[k].mode)) return true;
-    return false;
-  }
-  constexpr void delay_fetch(node& move, int id, bool for_backward) {
-    move.fetched_behind = last_fetcher[for_backward ? 1 : 0];
-    if (for_backward && move.fetched_behind < 0) fetched_first.push(id);
-    fetched = true;
-  }
-  // A node that reads what was fetched: what comes next is fetched when it is about to run. The first of the backward pass
-  // has its own fetched then.
-  constexpr void fetched_for(int id) {
-    for (int move : fetched_first) out.nodes[move].fetched_behind = id;
-    fetched_first.size = 0;
-    last_fetcher[backward_reader ? 1 : 0] = id;
-    fetched = false;
-  }
-  constexpr int find_value(int slot, layout const& l, int rank) const {
-    for (int v = last_value[slot]; v >= 0; v = next_value[v]) {
-      layout const& have = out.values[v].lay;
-      if (same_list(have, l)) return v;
-      bool same = have.where == l.where && have.count == l.count && same_on_axis(have, l, -1) && same_copies(have, l);
-      for (int axis = 0; axis < rank && same; ++axis) same = same_on_axis(have, l, axis);
-      if (same) return v;
-    }
-    return -1;
-  }
-  constexpr int change(node_kind kind, int slot, int from, layout const& to) {
-    const int tensor = out.values[from].tensor;
-    const int id = out.nodes.size;
-    node n;
-    n.kind = kind;
-    n.op = g.tensors[tensor].op;
-    n.over = without_copies(to);
-    n.time = times_of(kind == node_kind::assemble ? out.values[from].lay : to);
-    n.first_input = out.inputs.size;
-    n.input_count = 1;
-    out.inputs.push(from);
-    n.first_value = add_value(slot, id, to);
-    n.value_count = 1;
-    if (kind == node_kind::move && fetches(n.op)) delay_fetch(n, id, slot >= g.tensors.size);
-    out.nodes.push(n);
-    return n.first_value;
-  }
-  // Pieces in time that the reader does not share, put together; the value is otherwise as it was made.
-  constexpr int assembled(int from, layout const& wanted, int rank, bool moves, bool& irregular) {
-    bool any = false;
-    const layout rest = without_unshared_time(out.values[from].lay, wanted, rank, moves, any, irregular);
-    if (!any || irregular) return from;
-    const int known = find_value(slot_of(from), rest, rank);
-    return known >= 0 ? known : change(node_kind::assemble, slot_of(from), from, rest);
-  }
-  constexpr bool is_as_early(layout const& held, layout const& target) const {
-    const time_modes mine = times_of(held), asked = times_of(target);
-    for (int m = 0; m < asked.count; ++m)
-      if (mine.find(asked.modes[m]) < 0) return false;
-    return true;
-  }
-  // One neighbour a step, where a reader's cut in time is skewed by the dimension along which the tensor lies; -1: not so.
-  constexpr int by_ring(int slot, int from, layout const& wanted, int rank) {
-    layout const& held = out.values[from].lay;
-    ring r = ring_of_pieces(held, wanted, rank);
-    ring_kind kind = ring_kind::pieces;
-    if (r.part < 0) {
-      r = ring_of_sums(held, wanted, rank);
-      kind = ring_kind::sums;
-    }
-    if (r.part < 0) return -1;
-    for (int v = last_value[slot]; v >= 0; v = next_value[v]) {
-      node const& n = out.nodes[out.values[v].node];
-      const bool serves = kind == ring_kind::sums || n.for_backward == backward_reader;
-      if (n.ring == kind && serves && same_list(out.values[v].lay, r.made)) return v;
-    }
-    const time_modes time = times_of(held);
-    const short mode = (kind == ring_kind::pieces ? r.made : held).parts[r.part].mode;
-    const int made = change(node_kind::move, slot, from, r.made);
-    node& n = out.nodes.back();
-    n.ring = kind;
-    n.ring_mode = mode;
-    n.for_backward = backward_reader;
-    if (kind == ring_kind::sums) n.time = time;
-    return made;
-  }
-  constexpr int arrive(int slot, layout const& wanted, int rank) {
-    int from = out.source_value[slot];
-    if (readable(out.values[from].lay, wanted, rank)) return from;
-    bool any = false, irregular = false;
-    const layout rest = without_unshared_time(out.values[from].lay, wanted, rank, true, any, irregular);
-    layout target = target_of(any && !irregular ? rest : out.values[from].lay, wanted, rank);
-    if (fetches(g.tensors[tensor_of(slot)].op))
-      for (int m = 0; m < reader_turns.count; ++m)
-        target.push({reader_turns.modes[m], part::copies, -1, reader_turns.extents[m]});
-    if (const int turned = by_ring(slot, from, wanted, rank); turned >= 0) return turned;
-    // Another reader's move serves, unless it is of later: a micro-batch does not wait for what needs all of them.
-    for (int v = last_value[slot]; v >= 0; v = next_value[v])
-      if (out.nodes[out.values[v].node].kind == node_kind::move && out.nodes[out.values[v].node].ring != ring_kind::pieces &&
-          readable(out.values[v].lay, wanted, rank) &&
-          is_as_early(out.values[v].lay, target) && same_copies(out.values[v].lay, target))
-        return v;
-    from = assembled(from, wanted, rank, true, irregular);
-    if (readable(out.values[from].lay, wanted, rank)) return from;
-    const int known = find_value(slot, target, rank);
-    return known >= 0 ? known : change(node_kind::move, slot, from, target);
-  }
-
   // A linear op on partial inputs of one layout makes a partial output: the sum is moved once, not each term.
   constexpr bool passes_partial(op_entry const& e, int const* slots, layout const& over, int* inputs, layout& made) {
     op_info const& f = *e.info;
@@ -226,20 +80,28 @@ struct completion {
 
   // A sum of gradients all of which are partial, and lie alike but not as the sum is wanted (whole along a sequence that
   // the sum is cut along), is made as they lie: the sum is scattered once, not each term.
-  constexpr void lie_as_terms(int op, layout& over) const {
+  constexpr void lie_as_terms(int op, layout& over) {
     op_entry const& e = g.ops[op];
     op_info const& f = *e.info;
     if (e.when != pass::backward || !f.passes_partial || e.input_count < 2 || plan.of(op).cut_count > 0) return;
+    layout first_sum, sum;
     layout const* first = nullptr;
+    bool kept = true;  // the terms are themselves sums over time that a policy keeps as it has said
     for (int i = 0; i < e.input_count; ++i) {
       const int v = out.source_value[g.input(e, i)];
       if (v < 0) return;
-      layout const& l = out.values[v].lay;
+      int entry = -1;
+      const bool is_sum = layout_of_terms(v, sum, entry);
+      if (is_sum) sum = without_partial(sum);
+      kept = kept && is_sum;
+      layout const& l = is_sum ? sum : out.values[v].lay;
       bool good = l.where == over.where && f.inputs[i].rank == f.outputs[0].rank;
       for (int a = 0; a < f.inputs[i].rank && good; ++a)
         good = f.inputs[i].dims[a] == f.outputs[0].dims[a] && (first == nullptr || same_on_axis(*first, l, a));
       if (!good || (first != nullptr && !same_on_axis(*first, l, -1))) return;
-      if (first == nullptr) first = &l;
+      if (first != nullptr) continue;
+      if (is_sum) first_sum = sum;
+      first = is_sum ? &first_sum : &l;
     }
     layout as;
     as.where = over.where;
@@ -260,7 +122,7 @@ struct completion {
       as.push(x);
     }
     for (int q = 0; q < over.count; ++q) turns -= over.parts[q].in_time();
-    if (partial && turns == 0) over = as;
+    if ((partial || kept) && turns == 0) over = as;
   }
 
   constexpr void add_compute(int op, bool replayed = false) {
@@ -375,22 +237,31 @@ constexpr void complete(graph_data const& g, plan_base const& plan, completed& o
   if (out.first) return;
   for (int op = 0; op < g.ops.size; ++op) {
     op_plan const& p = plan.of(op);
-    const int n = detail::devices_of(p);
+    const int n = detail::devices_of(plan, p);
     if (p.assigned && n > out.devices) out.devices = n;
   }
+  for (node_plan const& n : plan.nodes())
+    if (const int d = detail::devices_of(plan, n.own); n.own.assigned && d > out.devices) out.devices = d;
   out.nodes.reserve(g.ops.size * 2);
   out.values.reserve(g.tensors.size * 2);
   out.inputs.reserve(g.edges.size * 2);
-  detail::completion c{g, plan, out, {}, {}};
+  detail::completion c{{g, plan, out, {}, {}}};
   c.next_value.reserve(g.tensors.size * 2);
   for (int slot = 0; slot < 2 * g.tensors.size; ++slot) {
     c.last_value.push(-1);
     out.source_value.push(-1);
   }
   c.again.find(g, plan);
+  c.said.find(g, plan);
   for (int op = 0; op < g.ops.size; ++op) out.node_of_op.push(-1);
   for (int op = 0; op < g.ops.size && !out.first; ++op) c.add_compute(op);
   if (!out.first) detail::add_stores(g, c);
+  if (out.first) return;
+  if (const int n = c.said.not_there(); n >= 0) {
+    node_plan const& e = plan.nodes()[n];
+    out.first = plan.about(wrong::node_is_not_there, g.tensors[e.key.tensor].op, nullptr, 0, 0, e.line);
+    out.first.other.put(e.key.what == between::move ? "moved" : "summed over time");
+  }
 }
 
 }  // namespace partita

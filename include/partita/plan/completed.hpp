@@ -56,6 +56,7 @@ struct node {
   // be so it does not count. replayed: a backward op, whose gradients count.
   int not_before = -1;
   int fetched_behind = -1;  // a move of a fetched parameter: the node that reads the parameter fetched before it
+  int said = -1;      // move: the entry of the plan that says the layout made
   layout over;        // compute: cuts by letter of the op; else the layout made
   time_modes time;
   ring_kind ring = ring_kind::none;  // of a move

@@ -35,11 +35,12 @@ class plan_digest {
   constexpr void add(std::uint64_t x) { state_ = hash(x, state_); }
   constexpr void add(int x) { add(static_cast<std::uint64_t>(static_cast<std::int64_t>(x))); }
   constexpr void add(layout const& l) {
-    add(l.where.base);
+    add(l.where.device_at(0));
     for (int d = 0; d < l.where.rank; ++d) {
       add(l.where.extents[d]);
       add(l.where.strides[d]);
     }
+    for (int i = 0, n = l.where.list == nullptr ? 0 : l.where.size(); i < n; ++i) add(l.where.device_at(i));
     for (int p = 0; p < l.count; ++p) {
       part const& q = l.parts[p];
       const int numbers[]{q.mode, q.axis, q.level, q.pieces, q.unit, static_cast<int>(q.reduce), q.fold ? 1 : 0, q.skew};

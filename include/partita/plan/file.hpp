@@ -9,209 +9,142 @@
 #include <vector>
 
 #include <partita/core/reflect_json.hpp>
-#include <partita/model/names.hpp>
+#include <partita/plan/file_writer.hpp>
 #include <partita/plan/typed_plan.hpp>
 
 namespace partita {
 
-inline constexpr int plan_file_version = 2;
-
-namespace plan_file {
-using counts = std::map<std::string, int>;
-struct cut {
-  BOOST_HANA_DEFINE_STRUCT(cut,
-    (std::string, mode),                   // the cut's name
-    (std::optional<std::string>, axis),    // absent: replicas
-    (std::optional<std::string>, letter),  // where the axis is bound to two letters of the op
-    (int, pieces),
-    (std::vector<int>, sizes),             // absent: even
-    (std::optional<bool>, fold),           // piece i is chunks i and 2n-1-i of 2n
-    (std::optional<std::string>, skew));   // in time: the dimension whose coordinate says with which piece to begin
-};
-struct dimension {
-  BOOST_HANA_DEFINE_STRUCT(dimension,
-    (std::string, name),
-    (int, extent),
-    (std::optional<int>, at));             // one coordinate; absent: all of them
-};
-struct op {
-  BOOST_HANA_DEFINE_STRUCT(op,
-    (std::string, name),
-    (std::vector<plan_file::cut>, cuts),
-    (std::optional<std::vector<plan_file::dimension>>, grid),  // absent: inherited; empty: device 0
-    (std::optional<counts>, phases));      // coordinates in time
-};
-struct moment {
-  BOOST_HANA_DEFINE_STRUCT(moment,
-    (std::optional<std::string>, op),
-    (std::optional<std::string>, pass),
-    (std::optional<counts>, at),           // dimensions and phases: coordinates
-    (std::optional<counts>, index));       // modes: indices
-};
-struct order {  // moments one after another; of a list of links, what no op has is left out
-  BOOST_HANA_DEFINE_STRUCT(order, (std::vector<plan_file::moment>, moments), (std::optional<bool>, links));
-};
-struct preference {
-  BOOST_HANA_DEFINE_STRUCT(preference, (plan_file::moment, moment), (int, priority));
-};
-struct document {
-  BOOST_HANA_DEFINE_STRUCT(document,
-    (std::string, format),
-    (int, version),
-    (std::map<std::string, int>, extents),  // for which the plan was made
-    (std::vector<plan_file::op>, ops),
-    (std::vector<plan_file::order>, orders),
-    (std::vector<plan_file::preference>, priorities));
-};
-}  // namespace plan_file
-
 namespace detail {
 
-inline bool names_two_letters(op_info const& f, std::uint64_t axis) {
-  int n = 0;
-  for (int d = 0; d < f.dim_count; ++d) n += f.dims[d].axis->id == axis;
-  return n > 1;
-}
+// A document's words said to a plan; what is wrong in it is an error that says where.
+class plan_file_reader {
+ public:
+  plan_file_reader(graph_data const& g, plan_base& p) : g_(g), p_(p) {
+    const std::vector<std::string> names = unique_names(g);
+    for (int op = 0; op < g.ops.size; ++op) by_name_[names[static_cast<std::size_t>(op)]] = op;
+  }
+  void read(plan_file::document const& doc) {
+    if (doc.format != "partita plan") throw error("format is '" + doc.format + "', not 'partita plan'");
+    if (doc.version < 2 || doc.version > plan_file_version)
+      throw error("version " + std::to_string(doc.version) + " is not known; this library reads versions 2 to " +
+                  std::to_string(plan_file_version));
+    std::map<int, std::string> seen;
+    for (std::size_t i = 0; i < doc.ops.size(); ++i) {
+      const std::string where = "ops[" + std::to_string(i) + "] (" + doc.ops[i].name + ")";
+      const int op = find(doc.ops[i].name, where);
+      if (!seen.emplace(op, where).second) throw error(where + ": stands twice, first as " + seen[op]);
+      take_op(doc.ops[i], op, where);
+    }
+    for (std::size_t i = 0; i < doc.nodes.size(); ++i) take_node(doc.nodes[i], "nodes[" + std::to_string(i) + "]");
+    for (std::size_t i = 0; i < doc.orders.size(); ++i) take_order(doc.orders[i], "orders[" + std::to_string(i) + "]");
+    for (std::size_t i = 0; i < doc.priorities.size(); ++i)
+      p_.op_order(moment_of(doc.priorities[i].moment, "priorities[" + std::to_string(i) + "].moment"),
+                  priority{doc.priorities[i].priority}, 0);
+  }
 
-inline plan_file::document describe_for_file(graph_data const& g, plan_base const& p) {
-  plan_file::document doc;
-  doc.format = "partita plan";
-  doc.version = plan_file_version;
-  const std::vector<std::string> names = unique_names(g);
-  auto name_of_mode = [&](short m) { return std::string(p.modes()[m].view()); };
-  for (int op = 0; op < g.ops.size; ++op) {
-    op_info const& f = *g.ops[op].info;
-    for (int d = 0; d < f.dim_count; ++d)
-      if (const std::size_t n = g.extent(f.dims[d].axis); n != unbound)
-        doc.extents[std::string(f.dims[d].axis->name)] = static_cast<int>(n);
-    op_plan const& own = p.of(op);
-    if (own.cut_count == 0 && !own.assigned && own.phase_count == 0) continue;
-    plan_file::op o;
-    o.name = names[static_cast<std::size_t>(op)];
-    for (int c = 0; c < own.cut_count; ++c) {
-      op_cut const& x = own.cuts[c];
-      plan_file::cut cut;
-      cut.mode = name_of_mode(x.mode);
-      cut.pieces = x.pieces;
-      if (x.dim >= 0) {
-        cut.axis = std::string(f.dims[x.dim].axis->name);
-        if (names_two_letters(f, f.dims[x.dim].axis->id)) cut.letter = std::string(1, f.dims[x.dim].letter);
-      }
-      if (int const* sizes = p.sizes(x.sizes)) cut.sizes.assign(sizes, sizes + x.pieces);
-      if (x.fold) cut.fold = true;
-      if (x.skew >= 0) cut.skew = name_of_mode(x.skew);
-      o.cuts.push_back(std::move(cut));
-    }
-    if (own.assigned) {
-      o.grid.emplace();
-      for (int l = 0; l < own.level_count; ++l) {
-        plan_file::dimension d;
-        d.name = name_of_mode(own.levels[l].mode);
-        d.extent = own.levels[l].extent;
-        if (own.levels[l].coordinate >= 0) d.at = own.levels[l].coordinate;
-        o.grid->push_back(std::move(d));
-      }
-    }
-    if (own.phase_count > 0) o.phases.emplace();
-    for (int k = 0; k < own.phase_count; ++k) (*o.phases)[name_of_mode(own.phases[k].mode)] = own.phases[k].index;
-    doc.ops.push_back(std::move(o));
-  }
-  auto put = [&](moment_entry const& m) {
-    plan_file::moment out;
-    if (m.op >= 0) out.op = names[static_cast<std::size_t>(m.op)];
-    if (m.when >= 0) out.pass = std::string(m.when == 0 ? "forward" : m.when == 1 ? "backward" : "update");
-    if (m.place_count > 0) out.at.emplace();
-    for (int k = 0; k < m.place_count; ++k) (*out.at)[name_of_mode(m.places[k].mode)] = m.places[k].index;
-    if (m.index_count > 0) out.index.emplace();
-    for (int k = 0; k < m.index_count; ++k) (*out.index)[name_of_mode(m.indices[k].mode)] = m.indices[k].index;
-    return out;
-  };
-  for (wish const& w : p.wishes()) {
-    if (!w.continues) {
-      doc.orders.emplace_back();
-      doc.orders.back().moments.push_back(put(w.first));
-      if (w.lenient) doc.orders.back().links = true;
-    }
-    doc.orders.back().moments.push_back(put(w.second));
-  }
-  for (preference const& x : p.preferences()) {
-    plan_file::preference out;
-    out.moment = put(x.which);
-    out.priority = x.value;
-    doc.priorities.push_back(std::move(out));
-  }
-  return doc;
-}
-
-inline void apply_document(graph_data const& g, plan_base& p, plan_file::document const& doc) {
-  if (doc.format != "partita plan") throw error("format is '" + doc.format + "', not 'partita plan'");
-  if (doc.version != plan_file_version)
-    throw error("version " + std::to_string(doc.version) + " is not known; this library reads version " +
-                std::to_string(plan_file_version));
-  std::map<std::string, int> by_name;
-  const std::vector<std::string> names = unique_names(g);
-  for (int op = 0; op < g.ops.size; ++op) by_name[names[static_cast<std::size_t>(op)]] = op;
-  auto find = [&](std::string const& name, std::string const& where) {
-    const auto found = by_name.find(name);
-    if (found == by_name.end()) throw error(where + ": the model has no op named '" + name + "'");
+ private:
+  int find(std::string const& name, std::string const& where) const {
+    const auto found = by_name_.find(name);
+    if (found == by_name_.end()) throw error(where + ": the model has no op named '" + name + "'");
     return found->second;
-  };
-  auto short_name = [&](std::string const& text, std::string const& where) {
+  }
+  static mode_name short_name(std::string const& text, std::string const& where) {
     mode_name n{std::string_view(text)};
     if (text.empty()) throw error(where + ": a name is empty");
     if (n.view() != text) throw error(where + ": the name '" + text + "' is longer than 24 characters");
     return n;
-  };
-  std::map<int, std::string> seen;
-  for (std::size_t i = 0; i < doc.ops.size(); ++i) {
-    plan_file::op const& o = doc.ops[i];
-    const std::string where = "ops[" + std::to_string(i) + "] (" + o.name + ")";
-    const int op = find(o.name, where);
-    if (!seen.emplace(op, where).second) throw error(where + ": stands twice, first as " + seen[op]);
-    op_info const& f = *g.ops[op].info;
-    for (std::size_t k = 0; k < o.cuts.size(); ++k) {
-      plan_file::cut const& c = o.cuts[k];
+  }
+  // `to`: an op or nodes. `axes`: along which it may be cut.
+  template <class To>
+  void take_cuts(std::vector<plan_file::cut> const& cuts, To const& to, std::vector<axis_and_letter> const& axes, const char* what,
+                 std::string const& where) {
+    for (std::size_t k = 0; k < cuts.size(); ++k) {
+      plan_file::cut const& c = cuts[k];
       const std::string at = where + ".cuts[" + std::to_string(k) + "]";
       const mode_name mode = short_name(c.mode, at);
       if (c.pieces < 1) throw error(at + ": pieces is " + std::to_string(c.pieces) + ", at least 1 is needed");
       if (!c.axis) {
-        p.op_trans(op_ref{&g, op}, replicate{c.pieces, mode.view()}, 0);
+        p_.op_trans(to, replicate{c.pieces, mode.view()}, 0);
         continue;
       }
-      int dim = -1;
-      for (int d = 0; d < f.dim_count; ++d)
-        if (f.dims[d].axis->name == *c.axis && (!c.letter || std::string(1, f.dims[d].letter) == *c.letter)) dim = d;
-      if (dim < 0) throw error(at + ": the op has no axis '" + *c.axis + "'" + (c.letter ? " under letter '" + *c.letter + "'" : ""));
+      axis_and_letter const* along = nullptr;
+      for (axis_and_letter const& a : axes)
+        if (a.axis->name == *c.axis && (!c.letter || std::string(1, a.letter) == *c.letter)) along = &a;
+      if (along == nullptr)
+        throw error(at + ": the " + what + " has no axis '" + *c.axis + "'" + (c.letter ? " under letter '" + *c.letter + "'" : ""));
       if (!c.sizes.empty() && static_cast<int>(c.sizes.size()) != c.pieces)
         throw error(at + ": " + std::to_string(c.sizes.size()) + " sizes for " + std::to_string(c.pieces) + " pieces");
-      p.op_trans(op_ref{&g, op},
-                 cut_axis{f.dims[dim].axis, c.pieces, mode, c.letter ? f.dims[dim].letter : char{},
-                          c.sizes.empty() ? nullptr : c.sizes.data(), static_cast<int>(c.sizes.size()), c.fold.value_or(false),
-                          c.skew ? short_name(*c.skew, at) : mode_name{}},
-                 0);
+      p_.op_trans(to,
+                  cut_axis{along->axis, c.pieces, mode, c.letter ? along->letter : char{}, c.sizes.empty() ? nullptr : c.sizes.data(),
+                           static_cast<int>(c.sizes.size()), c.fold.value_or(false), c.skew ? short_name(*c.skew, at) : mode_name{}},
+                  0);
     }
-    if (o.phases)
-      for (auto const& [name, index] : *o.phases) {
-        if (index < 0) throw error(where + ".phases." + name + ": " + std::to_string(index) + " is below 0");
-        p.op_assign(op_ref{&g, op}, phase{short_name(name, where + ".phases").view(), index}, 0);
-      }
-    if (!o.grid) continue;
-    p.op_assign(op_ref{&g, op}, grid{}, 0);
-    for (std::size_t k = 0; k < o.grid->size(); ++k) {
-      plan_file::dimension const& d = (*o.grid)[k];
+  }
+  template <class To, class From> void take_place(From const& from, To const& to, std::string const& where) {
+    if (from.devices && !from.grid) throw error(where + ".devices: there is no grid beside it");
+    if (!from.grid) return;
+    p_.op_assign(to, grid{}, 0);
+    for (std::size_t k = 0; k < from.grid->size(); ++k) {
+      plan_file::dimension const& d = (*from.grid)[k];
       const std::string at = where + ".grid[" + std::to_string(k) + "]";
       const mode_name name = short_name(d.name, at);
       if (d.extent < 1) throw error(at + ": extent is " + std::to_string(d.extent) + ", at least 1 is needed");
       if (d.at) {
         if (*d.at < 0 || *d.at >= d.extent)
           throw error(at + ": at is " + std::to_string(*d.at) + ", the dimension has coordinates 0 to " + std::to_string(d.extent - 1));
-        p.op_assign(op_ref{&g, op}, partita::at{name.view(), *d.at, d.extent}, 0);
-      } else p.op_assign(op_ref{&g, op}, grid{{name.view(), d.extent}}, 0);
+        p_.op_assign(to, partita::at{name.view(), *d.at, d.extent}, 0);
+      } else p_.op_assign(to, grid{{name.view(), d.extent}}, 0);
     }
+    if (from.devices) p_.op_assign(to, device_list(from.devices->data(), static_cast<int>(from.devices->size())), 0);
   }
-  auto take = [&](plan_file::moment const& m, std::string const& where) {  // its names stay in the document
+  void take_op(plan_file::op const& o, int op, std::string const& where) {
+    op_info const& f = *g_.ops[op].info;
+    std::vector<axis_and_letter> axes;
+    for (int d = 0; d < f.dim_count; ++d) axes.push_back({f.dims[d].axis, f.dims[d].letter});
+    take_cuts(o.cuts, op_ref{&g_, op}, axes, "op", where);
+    if (o.phases)
+      for (auto const& [name, index] : *o.phases) {
+        if (index < 0) throw error(where + ".phases." + name + ": " + std::to_string(index) + " is below 0");
+        p_.op_assign(op_ref{&g_, op}, phase{short_name(name, where + ".phases").view(), index}, 0);
+      }
+    take_place(o, op_ref{&g_, op}, where);
+  }
+  node_key key_of(plan_file::node const& n, std::string const& where) const {
+    node_key k;
+    if (n.what == "move") k.what = between::move;
+    else if (n.what == "accumulate") k.what = between::accumulate;
+    else throw error(where + ": what is '" + n.what + "', not move or accumulate");
+    op_entry const& e = g_.ops[find(n.of, where)];
+    const int output = n.output.value_or(0);
+    if (output < 0 || output >= e.info->output_count)
+      throw error(where + ": output is " + std::to_string(output) + ", the op has " + std::to_string(e.info->output_count));
+    k.tensor = e.first_output + output;
+    if (!n.to) return k;
+    k.reader = find(*n.to, where);
+    op_entry const& reader = g_.ops[k.reader];
+    for (int i = 0; i < reader.input_count; ++i)
+      if (g_.input(reader, i) == k.tensor) return k;
+    throw error(where + ": op '" + *n.to + "' does not read it");
+  }
+  void take_node(plan_file::node const& n, std::string const& where) {
+    node_selection s;
+    s.keys.push(key_of(n, where));
+    const int tensor = s.keys[0].tensor;
+    operand const& x = g_.operand_of(tensor);
+    op_info const& f = *g_.ops[g_.tensors[tensor].op].info;
+    std::vector<axis_and_letter> axes;
+    for (int a = 0; a < x.rank; ++a) axes.push_back({x.axes[a], f.dims[x.dims[a]].letter});
+    take_cuts(n.cuts, s, axes, "tensor", where);
+    take_place(n, s, where);
+  }
+  moment moment_of(plan_file::moment const& m, std::string const& where) const {  // its names stay in the document
     moment out;
     if (m.op) out.op = find(*m.op, where);
+    if (m.node) {
+      if (m.op) throw error(where + ": it names an op and a node");
+      if (!m.node->cuts.empty() || m.node->grid || m.node->devices) throw error(where + ".node: cuts and grid stand under nodes");
+      out.node = key_of(*m.node, where + ".node");
+    }
     if (m.pass) {
       out.when = *m.pass == "forward" ? 0 : *m.pass == "backward" ? 1 : *m.pass == "update" ? 2 : -1;
       if (out.when < 0) throw error(where + ": pass is '" + *m.pass + "', not forward, backward or update");
@@ -228,28 +161,28 @@ inline void apply_document(graph_data const& g, plan_base& p, plan_file::documen
     each(m.at, "at", [&](std::string const& name, int c) { out = out.at(name, c); });
     each(m.index, "index", [&](std::string const& name, int i) { out = out.index(name, i); });
     return out;
-  };
-  for (std::size_t i = 0; i < doc.orders.size(); ++i) {
-    plan_file::order const& o = doc.orders[i];
-    const std::string where = "orders[" + std::to_string(i) + "]";
-    if (o.moments.size() < 2) throw error(where + ".moments: an order needs two moments at least");
-    if (o.links.value_or(false)) {
-      sequence links(p, 0);
-      for (std::size_t k = 0; k < o.moments.size(); ++k) links.then(take(o.moments[k], where + ".moments[" + std::to_string(k) + "]"));
-    } else
-      for (std::size_t k = 0; k + 1 < o.moments.size(); ++k)
-        p.op_order(take(o.moments[k], where + ".moments[" + std::to_string(k) + "]"),
-                   take(o.moments[k + 1], where + ".moments[" + std::to_string(k + 1) + "]"), 0);
   }
-  for (std::size_t i = 0; i < doc.priorities.size(); ++i)
-    p.op_order(take(doc.priorities[i].moment, "priorities[" + std::to_string(i) + "].moment"), priority{doc.priorities[i].priority}, 0);
-}
+  void take_order(plan_file::order const& o, std::string const& where) {
+    if (o.moments.size() < 2) throw error(where + ".moments: an order needs two moments at least");
+    std::vector<moment> all;
+    for (std::size_t k = 0; k < o.moments.size(); ++k) all.push_back(moment_of(o.moments[k], where + ".moments[" + std::to_string(k) + "]"));
+    if (o.links.value_or(false)) {
+      sequence links(p_, 0);
+      for (moment const& m : all) links.then(m);
+    } else
+      for (std::size_t k = 0; k + 1 < all.size(); ++k) p_.op_order(all[k], all[k + 1], 0);
+  }
+
+  graph_data const& g_;
+  plan_base& p_;
+  std::map<std::string, int> by_name_;
+};
 
 }  // namespace detail
 
 // The text of a plan file.
 template <class Model> std::string plan_text(plan<Model> const& p) {
-  return to_json_text(detail::describe_for_file(p.traced(), p));
+  return to_json_text(detail::plan_writer(p.traced(), p).write());
 }
 // A plan of this model from the text of a plan file. Throws error when the text is not a plan of the model, or when the
 // plan does not verify; extents that are not given come from the file.
@@ -270,7 +203,7 @@ plan<Model> plan_from_text(std::string const& text, as_training<Model> const& mo
       more = true;
     }
   plan<Model> made = more ? plan<Model>(model, extents) : std::move(probe);
-  detail::apply_document(made.traced(), made, doc);
+  detail::plan_file_reader(made.traced(), made).read(doc);
   if (const finding f = made.check()) throw error(describe(f));
   return made;
 }

@@ -30,9 +30,14 @@ enum class wrong : std::uint8_t {
   dimension_assigned_twice,
   not_assigned,
   device_out_of_range,
+  device_twice,
+  devices_differ_from_the_grid,
   too_many_cuts,
   cyclic_order,
   order_names_nothing,
+  node_is_not_there,
+  node_is_cut_in_time,
+  sum_is_cut_where_its_pieces_are,
   flow_differs,
   bad_arguments
 };
@@ -84,10 +89,22 @@ struct finding {
     case wrong::device_out_of_range:
       return words({"op ", op, " is placed on device ", f.have, ", there are ", f.allowed, " devices (0 to ", f.allowed - 1,
                     ")", where});
+    case wrong::device_twice: return words({"op ", op, ": device ", f.have, " stands twice in its list of devices", where});
+    case wrong::devices_differ_from_the_grid:
+      return words({"op ", op, ": its list has ", f.have, " devices, its grid ", f.allowed, " places", where});
     case wrong::too_many_cuts: return words({"op ", op, " has more than ", f.allowed, " cuts or grid dimensions", where});
     case wrong::cyclic_order:
       return words({"the wished order has a cycle: ", op, " must come both before and after ", other, where});
     case wrong::order_names_nothing: return words({"op_order names a moment that no op has: ", op, where});
+    case wrong::node_is_not_there:
+      return words({"the plan says how what op ", op, " makes is ", other,
+                    ", but nothing of it is; name several with '*' to leave out those that are not there", where});
+    case wrong::node_is_cut_in_time:
+      return words({"what op ", op, " makes is cut along ", axis,
+                    " on its way, under a mode that is no dimension of the devices it is on; a move or a sum is cut in space", where});
+    case wrong::sum_is_cut_where_its_pieces_are:
+      return words({"the sum over time of what op ", op, " makes cannot be kept cut along ", axis,
+                    ": its terms are pieces in time of that axis", where});
     case wrong::flow_differs:
       return words({"op ", op, ": input ", f.have, " arrives in another layout than it is read in"});
     case wrong::bad_arguments: return words({op, where});

@@ -98,7 +98,42 @@ constexpr int previous_assembled(completed const& c, node const& n, int i) {
   return before;
 }
 
-constexpr bool node_matches(graph_data const& g, plan_base const& plan, node const& n, moment_entry const& m) {
+// Does an op read what a node makes, as it is or moved on?
+constexpr bool is_read_by(completed const& c, int id, int op) {
+  growing<bool> of_it;  // by value
+  of_it.resize(c.values.size);
+  for (int v = 0; v < c.nodes[id].value_count; ++v) of_it[c.nodes[id].first_value + v] = true;
+  for (int k = id + 1; k < c.nodes.size; ++k) {
+    node const& n = c.nodes[k];
+    for (int i = 0; i < n.input_count; ++i) {
+      if (!of_it[c.input(n, i)]) continue;
+      if (n.kind == node_kind::compute && n.op == op) return true;
+      if (n.kind == node_kind::move || n.kind == node_kind::assemble) of_it[n.first_value] = true;
+    }
+  }
+  return false;
+}
+// Is it a sum of pieces in time? What is put together may also be pieces that lie one after another.
+constexpr bool sums_over_time(completed const& c, node const& n) {
+  if (n.kind != node_kind::assemble) return false;
+  layout const& from = c.values[c.input(n, 0)].lay;
+  for (int p = 0; p < from.count; ++p)
+    if (from.parts[p].partial() && from.parts[p].in_time()) return true;
+  return false;
+}
+constexpr bool is_between(graph_data const& g, plan_base const& plan, completed const& c, int id, moment_entry const& m) {
+  node const& n = c.nodes[id];
+  if (m.node.what == between::move ? n.kind != node_kind::move : !sums_over_time(c, n)) return false;
+  node_value const& v = c.values[n.first_value];
+  if (v.tensor != m.node.tensor) return false;
+  if (m.when >= 0 && static_cast<int>(v.replayed ? pass::backward : g.ops[n.op].when) != m.when) return false;
+  for (int p = 0; p < m.place_count; ++p)
+    if (coordinate_of(g, plan, n.op, m.places[p].mode) != m.places[p].index) return false;
+  return m.node.reader < 0 || is_read_by(c, id, m.node.reader);
+}
+constexpr bool node_matches(graph_data const& g, plan_base const& plan, completed const& c, int id, moment_entry const& m) {
+  if (m.node.what != between::nothing) return is_between(g, plan, c, id, m);
+  node const& n = c.nodes[id];
   if (n.kind != node_kind::compute) return false;
   // An op by name is its first run; that for backward readers is meant where its pass is said.
   if (m.op >= 0 && (n.op != m.op || (m.when < 0 && n.replayed))) return false;
@@ -126,7 +161,7 @@ struct moments {
     if (k == known.size) {
       known.push({m, {}});
       for (int id = 0; id < c.nodes.size; ++id)
-        if (node_matches(g, plan, c.nodes[id], m)) known[k].nodes.push(id);
+        if (node_matches(g, plan, c, id, m)) known[k].nodes.push(id);
     }
     return known[k].nodes;
   }
@@ -160,6 +195,10 @@ struct moments {
     finding f{wrong::order_names_nothing};
     f.line = line;
     if (m.op >= 0) f.op.put(g.name(m.op).view());
+    if (m.node.what != between::nothing) {
+      f.op.put(m.node.what == between::move ? "the move of " : "the sum over time of ");
+      f.op.put(g.name(g.tensors[m.node.tensor].op).view());
+    }
     for (int p = 0; p < m.place_count; ++p) put(f.op, plan.modes()[m.places[p].mode].view(), " ", m.places[p].index);
     for (int k = 0; k < m.index_count; ++k) put(f.op, "index ", "", m.indices[k].index, plan.modes()[m.indices[k].mode].view());
     return f;

@@ -2,15 +2,15 @@
 // in constant evaluation and at run time.
 #pragma once
 #include <partita/core/glob.hpp>
-#include <partita/plan/plan_entries.hpp>
+#include <partita/plan/plan_nodes.hpp>
 
 #include <partita/core/begin_planning_code.hpp>
 
 namespace partita {
 
-class plan_base {
+class plan_base : public plan_nodes {
  public:
-  constexpr explicit plan_base(graph_data const& g) : graph_(&g) { ops_.resize(g.ops.size); }
+  constexpr explicit plan_base(graph_data const& g) : plan_nodes(g) { ops_.resize(g.ops.size); }
 
   // -- selection. Backward and update ops inherit from forward ops, so that only those that are asked for are chosen.
   constexpr selection ops(pass when = pass::forward) const {
@@ -45,6 +45,7 @@ class plan_base {
   }
 
   // -- op_trans: cuts ops along an axis, or replicates them.
+  using plan_nodes::op_trans;
   template <class Axis, char Letter>
   constexpr void op_trans(selection const& s, split<Axis, Letter> c, int line = __builtin_LINE()) {
     op_trans(s, cut_axis{&axis_of<Axis>::info, c.pieces, c.mode, Letter, c.sizes, c.size_count, c.fold, c.skew}, line);
@@ -61,16 +62,8 @@ class plan_base {
     op_trans(s, c, line);
   }
   constexpr void op_trans(selection const& s, cut_axis const& c, int line = __builtin_LINE()) {
-    if (c.pieces < 1) return note_words("a cut needs at least one piece", line);
-    if (c.size_count > 0 && c.size_count != c.pieces) return note_words("a cut needs as many sizes as pieces", line);
-    for (int i = 0; i < c.size_count; ++i)
-      if (c.sizes[i] < 0) return note_words("the size of a piece is negative", line);
-    if (c.fold && c.size_count > 0) return note_words("a folded cut takes no sizes", line);
-    const short mode = intern(c.mode), skew = c.skew.view().empty() ? short{-1} : intern(c.skew);
-    int sizes = -1;
-    if (c.size_count > 0) {
-      sizes = intern(c.sizes, c.size_count);
-    }
+    op_cut made;
+    if (!read(c, line, made)) return;
     bool any = false;
     for (int id : s.ids) {
       op_info const& f = *graph_->ops[id].info;
@@ -84,7 +77,10 @@ class plan_base {
       if (dim < 0) continue;
       any = true;
       if (twice && !f.dims[dim].whole) note_op(wrong::axis_names_two_letters, id, c.axis, 2, 1, line);
-      else push_cut(id, {mode, static_cast<signed char>(dim), c.pieces, sizes, line, c.fold, skew});
+      else {
+        made.dim = static_cast<signed char>(dim);
+        push_cut(ops_[id], id, made);
+      }
     }
     if (any) return;
     bool known = false;
@@ -93,20 +89,21 @@ class plan_base {
     else if (s.named && s.ids.size > 0) note_op(wrong::op_lacks_the_axis, s.ids[0], c.axis, 0, 0, line);
   }
   constexpr void op_trans(op_ref op, replicate r, int line = __builtin_LINE()) {
-    push_cut(op.id, {intern(r.mode), -1, r.pieces, -1, line});
+    push_cut(ops_[op.id], op.id, {intern(r.mode), -1, r.pieces, -1, line});
   }
   constexpr void op_trans(selection const& s, replicate r, int line = __builtin_LINE()) {
     const short mode = intern(r.mode);
-    for (int id : s.ids) push_cut(id, {mode, -1, r.pieces, -1, line});
+    for (int id : s.ids) push_cut(ops_[id], id, {mode, -1, r.pieces, -1, line});
   }
 
   // -- op_assign: lays modes out in space, by name.
+  using plan_nodes::op_assign;
   constexpr void op_assign(selection const& s, grid const& g, int line = __builtin_LINE()) {
     if (g.rank > max_levels) return note_words("a grid has too many dimensions", line);
     for (int id : s.ids) ops_[id].assigned = true;  // an empty grid is device 0
     for (int d = 0; d < g.rank; ++d) {
       const short mode = intern(g.dimensions[d].name);
-      for (int id : s.ids) push_level(id, {mode, g.dimensions[d].extent, -1}, line);
+      for (int id : s.ids) push_level(ops_[id], id, {mode, g.dimensions[d].extent, -1}, line);
     }
   }
   constexpr void op_assign(op_ref op, grid const& g, int line = __builtin_LINE()) {
@@ -118,12 +115,17 @@ class plan_base {
     if (s.ids.size == 0) return;
     if (a.index < 0) return note_op(wrong::device_out_of_range, s.ids[0], nullptr, a.index, a.of, line);
     const short mode = intern(a.name);  // once: comparing names is most of what constant evaluation would do here
-    for (int id : s.ids) push_level(id, {mode, a.of, a.index}, line);
+    for (int id : s.ids) push_level(ops_[id], id, {mode, a.of, a.index}, line);
   }
   constexpr void op_assign(op_ref op, at a, int line = __builtin_LINE()) {
     if (a.index < 0) note_op(wrong::device_out_of_range, op.id, nullptr, a.index, a.of, line);
-    else push_level(op.id, {intern(a.name), a.of, a.index}, line);
+    else push_level(ops_[op.id], op.id, {intern(a.name), a.of, a.index}, line);
   }
+  // Of as many devices as the op's grid has, whenever it is given that.
+  constexpr void op_assign(selection const& s, device_list const& list, int line = __builtin_LINE()) {
+    for (int id : s.ids) push_list(ops_[id], id, list, line);
+  }
+  constexpr void op_assign(op_ref op, device_list const& list, int line = __builtin_LINE()) { push_list(ops_[op.id], op.id, list, line); }
 
   constexpr void op_assign(selection const& s, phase a, int line = __builtin_LINE()) {
     const short mode = intern(a.name);
@@ -140,6 +142,20 @@ class plan_base {
     a.op = first.id;
     b.op = second.id;
     wishes_.push({a, b, line});
+  }
+  // Of nodes that were not named exactly those that there are.
+  constexpr void op_order(node_selection const& first, moment const& second, int line = __builtin_LINE()) {
+    for (node_key const& k : first) order_nodes(k, second, first.named, line);
+  }
+  constexpr void op_order(moment const& first, node_selection const& second, int line = __builtin_LINE()) {
+    for (node_key const& k : second) order_nodes(first, k, second.named, line);
+  }
+  constexpr void op_order(node_selection const& first, node_selection const& second, int line = __builtin_LINE()) {
+    for (node_key const& a : first)
+      for (node_key const& b : second) order_nodes(a, b, first.named && second.named, line);
+  }
+  constexpr void op_order(node_selection const& which, priority p, int line = __builtin_LINE()) {
+    for (node_key const& k : which) preferences_.push({entry_of(k, line), p.value, which.named ? line : 0});
   }
   constexpr void op_order(moment const& which, priority p, int line = __builtin_LINE()) {
     preferences_.push({entry_of(which, line), p.value, line});
@@ -158,7 +174,6 @@ class plan_base {
   }
 
   // -- what a policy may ask
-  constexpr graph_data const& graph() const { return *graph_; }
   constexpr axis_info const* batch_axis() const {  // by convention: the first axis of the first input
     for (int op = 0; op < graph_->ops.size; ++op)
       if (op_info const& f = *graph_->ops[op].info; f.source == source_kind::input && f.dim_count > 0) return f.dims[0].axis;
@@ -166,109 +181,11 @@ class plan_base {
   }
   constexpr op_plan const& of(int op) const { return ops_[op]; }
   constexpr op_plan& of(int op) { return ops_[op]; }
-  constexpr growing<mode_name> const& modes() const { return modes_; }
   constexpr growing<wish> const& wishes() const { return wishes_; }
   constexpr growing<preference> const& preferences() const { return preferences_; }
-  constexpr int const* sizes(int at) const { return at < 0 ? nullptr : sizes_.at + at; }
-  constexpr finding const& first_finding() const { return first_; }
-  constexpr void note(finding const& f) {
-    if (first_.what == wrong::nothing) first_ = f;
-  }
-  constexpr void note_words(std::string_view words, int line) {
-    finding f{wrong::bad_arguments};
-    f.op.put(words);
-    f.line = line;
-    note(f);
-  }
-  constexpr finding about(wrong what, int op, axis_info const* axis, long have, long allowed, int line) const {
-    finding f{what};
-    f.op = graph_->name(op);
-    f.axis = axis;
-    f.have = have;
-    f.allowed = allowed;
-    f.line = line;
-    return f;
-  }
-  constexpr short find_mode(mode_name const& n) const {
-    for (int m = 0; m < modes_.size; ++m)
-      if (modes_[m].view() == n.view()) return static_cast<short>(m);
-    return -1;
-  }
-  constexpr short intern(mode_name const& n) {
-    if (!n.whole) note_words("the name of a mode has more than 24 characters", 0);
-    const short known = find_mode(n);
-    if (known >= 0) return known;
-    modes_.push(n);
-    return static_cast<short>(modes_.size - 1);
-  }
-
-  constexpr moment_entry entry_of(moment const& m, int line) {
-    moment_entry e;
-    e.op = m.op;
-    e.when = static_cast<signed char>(m.when);
-    if (m.place_count > max_coordinates || m.index_count > max_coordinates) {
-      note_words("a moment has more than 4 coordinates or indices", line);
-      return e;
-    }
-    for (; e.place_count < m.place_count; ++e.place_count) {
-      moment::coordinate const& c = m.places[e.place_count];
-      if (c.index < 0) note_words("a moment is at a coordinate below 0", line);
-      e.places[e.place_count] = {intern(mode_name(c.name)), c.index};
-    }
-    for (; e.index_count < m.index_count; ++e.index_count) {
-      moment::coordinate const& c = m.indices[e.index_count];
-      if (c.index < 0) note_words("a moment is at an index below 0", line);
-      e.indices[e.index_count] = {intern(mode_name(c.name)), c.index};
-    }
-    return e;
-  }
-
  private:
-  // Equal sizes have one place, so that cuts compare by it.
-  constexpr int intern(int const* sizes, int count) {
-    for (int at = 0; at + count <= sizes_.size; ++at) {
-      bool same = true;
-      for (int i = 0; i < count && same; ++i) same = sizes_[at + i] == sizes[i];
-      if (same) return at;
-    }
-    const int at = sizes_.size;
-    for (int i = 0; i < count; ++i) sizes_.push(sizes[i]);
-    return at;
-  }
-  constexpr void note_axis(wrong what, axis_info const* axis, int line, char letter = 0) {
-    finding f{what};
-    f.axis = axis;
-    f.letter = letter;
-    f.line = line;
-    note(f);
-  }
-  constexpr void note_op(wrong what, int op, axis_info const* axis, long have, long allowed, int line) {
-    note(about(what, op, axis, have, allowed, line));
-  }
-  constexpr void push_cut(int op, op_cut const& c) {
-    op_plan& p = ops_[op];
-    if (p.cut_count == max_parts) return note_op(wrong::too_many_cuts, op, nullptr, 0, max_parts, c.line);
-    for (int i = 0; i < p.cut_count; ++i)
-      if (p.cuts[i].mode == c.mode) {
-        finding f = about(wrong::mode_used_twice, op, nullptr, 2, 1, c.line);
-        f.other = text<96>(modes_[c.mode].view());
-        return note(f);
-      }
-    p.cuts[p.cut_count++] = c;
-  }
-  constexpr void push_level(int op, level const& l, int line) {
-    op_plan& p = ops_[op];
-    if (p.level_count == max_levels) return note_op(wrong::too_many_cuts, op, nullptr, 0, max_levels, line);
-    if (l.extent < 1 || l.coordinate >= l.extent)
-      return note_op(wrong::device_out_of_range, op, nullptr, l.coordinate, l.extent, line);
-    for (int i = 0; i < p.level_count; ++i)
-      if (p.levels[i].mode == l.mode) {
-        finding f = about(wrong::dimension_assigned_twice, op, nullptr, 2, 1, line);
-        f.other = text<96>(modes_[l.mode].view());
-        return note(f);
-      }
-    p.levels[p.level_count++] = l;
-    p.assigned = true;
+  constexpr void order_nodes(moment const& first, moment const& second, bool named, int line) {
+    wishes_.push({entry_of(first, line), entry_of(second, line), line, false, !named});
   }
   constexpr void push_phase(int op, op_phase const& x, int line) {
     op_plan& p = ops_[op];
@@ -276,7 +193,7 @@ class plan_base {
     for (int i = 0; i < p.phase_count; ++i)
       if (p.phases[i].mode == x.mode) {
         finding f = about(wrong::dimension_assigned_twice, op, nullptr, 2, 1, line);
-        f.other = text<96>(modes_[x.mode].view());
+        f.other = text<96>(modes()[x.mode].view());
         return note(f);
       }
     if (p.phase_count == max_phases) return note_words("an op has more than 4 phases", line);
@@ -284,13 +201,9 @@ class plan_base {
   }
 
   friend class sequence;
-  graph_data const* graph_;
   growing<op_plan> ops_;
-  growing<mode_name> modes_;
-  growing<int> sizes_;
   growing<wish> wishes_;
   growing<preference> preferences_;
-  finding first_{};
 };
 
 // Moments one after another: `pt::sequence turns(plan); turns.then(a); turns.then(b);`. What no op has is left out, and the

@@ -31,6 +31,8 @@ struct op_plan {
   op_phase phases[max_phases]{};
   signed char cut_count = 0, level_count = 0, phase_count = 0;
   bool assigned = false;
+  short list = -1;  // of devices, in the plan's own numbers; -1: the grid's places are the devices
+  int list_line = 0;
   constexpr bool in_space(short mode) const {
     for (int l = 0; l < level_count; ++l)
       if (levels[l].mode == mode) return true;
@@ -40,11 +42,12 @@ struct op_plan {
 // A moment in the plan's own numbers.
 struct moment_entry {
   int op = -1;
+  node_key node{};
   signed char when = -1, place_count = 0, index_count = 0;
   op_phase places[max_coordinates]{}, indices[max_coordinates]{};
 };
 constexpr bool same_ops(moment_entry const& a, moment_entry const& b) {  // whatever their indices
-  if (a.op != b.op || a.when != b.when || a.place_count != b.place_count) return false;
+  if (a.op != b.op || a.node != b.node || a.when != b.when || a.place_count != b.place_count) return false;
   for (int p = 0; p < a.place_count; ++p)
     if (a.places[p].mode != b.places[p].mode || a.places[p].index != b.places[p].index) return false;
   return true;
@@ -61,6 +64,21 @@ struct preference {
   int value = 0, line = 0;
 };
 
+// What a policy says about nodes that completion puts between ops: how the tensor lies there, along its own axes.
+struct node_plan {
+  node_key key{};
+  op_plan own{};     // a cut's `dim` is an axis of the tensor
+  int line = 0;
+  bool must = false;  // it was named exactly: then the node has to be
+};
+struct node_selection {
+  growing<node_key> keys;
+  bool named = false;  // exactly
+  constexpr node_key const* begin() const { return keys.begin(); }
+  constexpr node_key const* end() const { return keys.end(); }
+  constexpr int size() const { return keys.size; }
+};
+
 class plan_base;
 struct op_ref {
   graph_data const* graph;
@@ -69,6 +87,11 @@ struct op_ref {
   constexpr std::string_view kind() const { return entry().info->kind; }
   constexpr text<96> name() const { return graph->name(id); }
   constexpr pass when() const { return entry().when; }
+  constexpr operator moment() const {
+    moment m;
+    m.op = id;
+    return m;
+  }
   constexpr bool has(axis_info const* axis, char letter = 0) const {  // letter 0: under any
     op_info const& f = *entry().info;
     for (int d = 0; d < f.dim_count; ++d)

@@ -78,6 +78,16 @@ struct at {
   constexpr at(std::string_view n, int i, int extent) : name(n), index(i), of(extent) {}
 };
 
+// Devices one by one, in any order: place k of the grid, counted with its last dimension fastest, is device at[k].
+// `plan.op_assign(ops, pt::device_list{{5, 2, 7}})` beside a grid of three.
+struct device_list {
+  int const* at;  // lives as long as the call that takes it
+  int count;
+  constexpr device_list(int const* list, int n) : at(list), count(n) {}
+  template <std::size_t N>
+  constexpr device_list(int const (&list)[N]) : at(list), count(static_cast<int>(N)) {}
+};
+
 // A coordinate in time: it takes no device and orders nothing. Orders speak of it as of a coordinate in space, so that any
 // ops can be named together: a chunk of a pipeline, a pass of several, a part of the backward pass.
 struct phase {
@@ -90,6 +100,18 @@ struct phase {
 template <class Axis> struct with_axis {};
 template <class Axis> inline constexpr with_axis<Axis> with{};
 
+// What completion puts between ops (DESIGN section 1): the change of layout by which a tensor arrives at its readers (of a
+// parameter: its use), and the sum of its pieces in time. `plan.moves(...)`, `plan.uses(...)` and `plan.accumulates(...)` make
+// such keys.
+enum class between : signed char { nothing, move, accumulate };
+struct node_key {
+  between what = between::nothing;
+  int tensor = -1;
+  int reader = -1;  // an op; -1: all of them
+  constexpr bool operator==(node_key const&) const = default;
+  constexpr operator struct moment() const;
+};
+
 // Some instances of ops: those at coordinates of a grid or of phases, of a pass, at indices of modes in time; what is not
 // said is any. `plan.op_order(pt::moment{}.at("stage", 0).of(pass::forward).index("micro", 1), ...)`. A moment does not keep
 // the names it is given: it is made where it is used.
@@ -100,6 +122,7 @@ struct moment {
     int index = -1;
   };
   int op = -1, when = -1;
+  node_key node{};  // instead of an op
   coordinate places[max_coordinates]{}, indices[max_coordinates]{};
   int place_count = 0, index_count = 0;  // more than there is room for are counted, and refused by op_order
   constexpr moment at(std::string_view name, int c) const {
@@ -118,6 +141,11 @@ struct moment {
     return m;
   }
 };
+constexpr node_key::operator moment() const {
+  moment m;
+  m.node = *this;
+  return m;
+}
 // Of instances that could start at the same time those of the higher priority go first; 0 where nothing is said. It is no
 // edge: it changes neither what waits for what nor the result.
 struct priority { int value = 0; };

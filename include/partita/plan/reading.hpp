@@ -76,6 +76,40 @@ constexpr layout target_of(layout const& held, layout const& wanted, int rank) {
     if (!drop[q]) l.push(wanted.parts[q]);
   return l;
 }
+// What a move delivers on the way to a reader: cuts in space as it was said; in time those of the reader, but along an axis
+// where a cut that was said would come after them.
+constexpr layout on_the_way(layout const& said, layout const& wanted, int rank) {
+  layout l;
+  l.where = said.where;
+  for (int axis = 0; axis < rank; ++axis) {
+    const int before = l.count;
+    int next = 0;  // of the cuts that were said, along the axis
+    bool turns = false, good = true;
+    for (int p = 0; p < wanted.count && good; ++p) {
+      part const& x = wanted.parts[p];
+      if (x.axis != axis) continue;
+      const int q = part_on(said, axis, next);
+      if (x.in_time() && (x.skew < 0 || said.where == wanted.where)) {
+        turns = true;
+        l.push(x);
+      } else if (!x.in_time() && q >= 0 && said.where == wanted.where && same_cut(said.parts[q], x) && !turns) {
+        ++next;
+        l.push(said.parts[q]);
+      } else good = false;
+    }
+    if (part_on(said, axis, next) < 0) continue;
+    l.count = before;
+    for (int k = 0, q = part_on(said, axis, k); q >= 0; q = part_on(said, axis, ++k)) l.push(said.parts[q]);
+  }
+  return l;
+}
+constexpr layout without_partial(layout const& l) {
+  layout r;
+  r.where = l.where;
+  for (int p = 0; p < l.count; ++p)
+    if (!l.parts[p].partial()) r.push(l.parts[p]);
+  return r;
+}
 constexpr bool same_copies(layout const& a, layout const& b) { return same_on_axis(a, b, part::copies); }
 constexpr time_modes turns_beside(layout const& over, operand const& x) {
   time_modes t;

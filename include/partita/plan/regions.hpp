@@ -31,7 +31,7 @@ struct regions {
         }
       of_op.push(-1);
       if (mode < 0) continue;
-      const placement where = place(p);
+      const placement where = place(plan, p);
       int r = all.size - 1;  // most ops are of the last one
       while (r >= 0 && !(all[r].mode == mode && all[r].where == where && same_phases(p, plan.of(all[r].op)))) --r;
       if (r < 0) {

@@ -32,6 +32,8 @@ constexpr op_plan inherited(graph_data const& g, plan_base const& p, int op) {
     for (int l = 0; l < from.level_count; ++l) own.levels[l] = from.levels[l];
     own.level_count = from.level_count;
     own.assigned = from.assigned;
+    own.list = from.list;
+    own.list_line = from.list_line;
   }
   if (own.cut_count > 0) return own;
   for (int c = 0; c < from.cut_count; ++c) {
@@ -69,7 +71,42 @@ constexpr int coordinate_of(graph_data const& g, plan_base const& p, int op, sho
   return -1;
 }
 
-constexpr placement place(op_plan const& p) {
+constexpr int places_of(op_plan const& p) {  // of its grid
+  int n = 1;
+  for (int l = 0; l < p.level_count; ++l) n *= p.levels[l].extent;
+  return n;
+}
+// Does a list of devices have one for every place of the grid?
+constexpr bool lists_all(plan_base const& plan, op_plan const& p) {
+  return p.list < 0 || plan.devices_of_list(p.list).size == places_of(p);
+}
+// As many as the highest number among them says.
+constexpr int devices_of(plan_base const& plan, op_plan const& p) {
+  if (p.list < 0) return places_of(p);
+  int most = 0;
+  for (int d : plan.devices_of_list(p.list)) most = d > most ? d : most;
+  return most + 1;
+}
+// A list that is a grid all the same becomes one: then what is known of grids is known of it.
+constexpr void without_list(placement& w) {
+  int strides[max_levels]{};
+  for (int l = 0; l < w.rank; ++l) {
+    int c[max_levels]{};
+    c[l] = 1;
+    strides[l] = w.device(c) - w.list[w.base];
+    if (strides[l] < 1) return;
+  }
+  for (int i = 0, n = w.size(); i < n; ++i) {
+    int c[max_levels]{}, d = w.list[w.base];
+    w.coordinates_at(i, c);
+    for (int l = 0; l < w.rank; ++l) d += c[l] * strides[l];
+    if (d != w.device(c)) return;
+  }
+  w.base = w.list[w.base];
+  w.list = nullptr;
+  for (int l = 0; l < w.rank; ++l) w.strides[l] = strides[l];
+}
+constexpr placement place(plan_base const& plan, op_plan const& p) {
   placement w;
   int stride = 1;
   for (int l = p.level_count - 1; l >= 0; --l) {
@@ -87,12 +124,11 @@ constexpr placement place(op_plan const& p) {
     }
     stride *= p.levels[l].extent;
   }
+  if (p.list >= 0 && lists_all(plan, p)) {
+    w.list = plan.devices_of_list(p.list).at;
+    without_list(w);
+  }
   return w;
-}
-constexpr int devices_of(op_plan const& p) {
-  int n = 1;
-  for (int l = 0; l < p.level_count; ++l) n *= p.levels[l].extent;
-  return n;
 }
 
 // An op's cuts as parts over its letters, in space and in time; the first mistake goes to `first`.
@@ -102,7 +138,8 @@ constexpr layout parts_of(graph_data const& g, plan_base const& plan, int op, op
   };
   op_info const& f = *g.ops[op].info;
   layout over;
-  over.where = place(p);
+  over.where = place(plan, p);
+  if (!lists_all(plan, p)) note(wrong::devices_differ_from_the_grid, nullptr, plan.devices_of_list(p.list).size, places_of(p), p.list_line);
   std::size_t least[max_dims]{};
   long pieces_of[max_dims]{};
   bool cut_before[max_dims]{};

@@ -32,7 +32,9 @@ template <class Model> class plan : public plan_base {
   int devices() const {
     int n = 0;
     for (int op = 0; op < traced_->ops.size; ++op)
-      if (of(op).assigned) n = std::max(n, detail::devices_of(of(op)));
+      if (of(op).assigned) n = std::max(n, detail::devices_of(*this, of(op)));
+    for (node_plan const& x : nodes())
+      if (x.own.assigned) n = std::max(n, detail::devices_of(*this, x.own));
     return n;
   }
   // What is wrong with the plan, or nothing. What needs an extent that is bound later is checked then.

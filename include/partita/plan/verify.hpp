@@ -44,6 +44,18 @@ constexpr bool changes_well(node_kind kind, layout const& from, layout const& to
   }
   return true;
 }
+// At an index in time a move has the pieces of that index alone: what an axis is cut by up to a cut in time stays as it is.
+constexpr bool keeps_turns(layout const& from, layout const& to, int rank) {
+  for (int axis = 0; axis < rank; ++axis) {
+    bool same = true;
+    for (int k = 0, q = part_on(to, axis, k); q >= 0; q = part_on(to, axis, ++k)) {
+      const int p = part_on(from, axis, k);
+      same = same && p >= 0 && same_cut(from.parts[p], to.parts[q]);
+      if (to.parts[q].in_time() && !same) return false;
+    }
+  }
+  return true;
+}
 // Does every device that wants a piece hold it, at the same index in time, as a part of what it has or whole?
 constexpr bool holds(layout const& held, layout const& wanted, int rank) {
   if (!(held.where == wanted.where)) {
@@ -98,6 +110,28 @@ constexpr bool cuts_well(op_info const& f, layout const& over) {
   }
   return true;
 }
+// A node that a policy has said something about makes the tensor cut in space as it was said, and no otherwise.
+constexpr bool is_as_said(graph_data const& g, plan_base const& plan, node const& n, layout const& made) {
+  if (n.said < 0) return true;
+  if (n.said >= plan.nodes().size) return false;
+  node_plan const& e = plan.nodes()[n.said];
+  if (g.tensors[e.key.tensor].op != n.op || (e.own.assigned && !(place(plan, e.own) == made.where))) return false;
+  int said = 0, found = 0;
+  for (int c = 0; c < e.own.cut_count; ++c) {
+    op_cut const& x = e.own.cuts[c];
+    int level = -1;
+    for (int l = 0; l < made.where.rank; ++l)
+      if (made.where.modes[l] == x.mode) level = l;
+    if (x.dim < 0 || level < 0 || x.pieces == 1) continue;
+    ++said;
+    for (int p = 0; p < made.count; ++p)
+      found += made.parts[p].level == level && made.parts[p].axis == x.dim && made.parts[p].pieces == x.pieces &&
+               made.parts[p].sizes == x.sizes && made.parts[p].fold == x.fold;
+  }
+  int in_space = 0;
+  for (int p = 0; p < made.count; ++p) in_space += !made.parts[p].in_time();
+  return said == found && found == in_space;
+}
 // flow: every reader's piece lies inside what its device holds, and what it holds is whole, not partial. Checked on the
 // completed plan's own data, whatever `complete` meant to do.
 constexpr finding check_flow(graph_data const& g, plan_base const& plan, completed const& c) {
@@ -124,7 +158,8 @@ constexpr finding check_flow(graph_data const& g, plan_base const& plan, complet
       node_value const &from = c.values[c.input(n, 0)], &to = c.values[n.first_value];
       if (from.node >= id || from.tensor != to.tensor || !changes_well(n.kind, from.lay, to.lay) ||
           !same_list(without_copies(to.lay), n.over) || !copies_well(n, from.lay, to.lay) ||
-          !goes_round(n, from.lay, to.lay, g.operand_of(to.tensor).rank) ||
+          (n.kind == node_kind::move && n.ring == ring_kind::none && !keeps_turns(from.lay, to.lay, g.operand_of(to.tensor).rank)) ||
+          !is_as_said(g, plan, n, to.lay) || !goes_round(n, from.lay, to.lay, g.operand_of(to.tensor).rank) ||
           !runs_as_often(n.time, times_of(completed::puts_together(n) ? from.lay : to.lay)))
         return plan.about(wrong::flow_differs, n.op, nullptr, 0, 0, 0);
       continue;
@@ -195,9 +230,14 @@ template <class...> struct pieces_differ_from_the_grid;
 template <class...> struct op_is_assigned_twice_to_one_dimension;
 template <class...> struct op_is_not_assigned;
 template <class...> struct device_is_out_of_range;
+template <class...> struct device_stands_twice_in_a_list;
+template <class...> struct list_of_devices_differs_from_the_grid;
 template <class...> struct op_has_too_many_cuts;
 template <class...> struct wished_order_has_a_cycle;
 template <class...> struct order_names_a_moment_that_no_op_has;
+template <class...> struct nothing_is_moved_or_summed_as_the_plan_says;
+template <class...> struct move_or_sum_is_cut_by_a_mode_that_is_no_dimension_of_its_devices;
+template <class...> struct sum_over_time_is_cut_where_its_pieces_in_time_are;
 template <class...> struct input_arrives_in_another_layout_than_it_is_read_in;
 template <class...> struct arguments_make_no_sense;
 }  // namespace mistake
@@ -224,7 +264,9 @@ template <class Training, class Policy> constexpr int count_devices(Training con
   policy(p);
   int n = 0;
   for (int op = 0; op < g.ops.size; ++op)
-    if (const int d = devices_of(p.of(op)); p.of(op).assigned && d > n) n = d;
+    if (const int d = devices_of(p, p.of(op)); p.of(op).assigned && d > n) n = d;
+  for (node_plan const& x : p.nodes())
+    if (const int d = devices_of(p, x.own); x.own.assigned && d > n) n = d;
   return n;
 }
 template <auto Training, class Policy, class Backend = planning_only> struct checked {
@@ -279,12 +321,26 @@ template <class C, class Policy> constexpr void explain_finding() {
   else if constexpr (f.what == wrong::device_out_of_range)
     (void)reject<mistake::device_is_out_of_range<PARTITA_QUOTED(C::op), device<f.have>, devices<f.allowed>, where,
                                                  Policy>>::value;
+  else if constexpr (f.what == wrong::device_twice)
+    (void)reject<mistake::device_stands_twice_in_a_list<PARTITA_QUOTED(C::op), device<f.have>, where, Policy>>::value;
+  else if constexpr (f.what == wrong::devices_differ_from_the_grid)
+    (void)reject<mistake::list_of_devices_differs_from_the_grid<PARTITA_QUOTED(C::op), given<f.have>, devices<f.allowed>, where,
+                                                                Policy>>::value;
   else if constexpr (f.what == wrong::too_many_cuts)
     (void)reject<mistake::op_has_too_many_cuts<PARTITA_QUOTED(C::op), where, Policy>>::value;
   else if constexpr (f.what == wrong::cyclic_order)
     (void)reject<mistake::wished_order_has_a_cycle<PARTITA_QUOTED(C::op), PARTITA_QUOTED(C::other), where, Policy>>::value;
   else if constexpr (f.what == wrong::order_names_nothing)
     (void)reject<mistake::order_names_a_moment_that_no_op_has<PARTITA_QUOTED(C::op), where, Policy>>::value;
+  else if constexpr (f.what == wrong::node_is_not_there)
+    (void)reject<mistake::nothing_is_moved_or_summed_as_the_plan_says<PARTITA_QUOTED(C::op), PARTITA_QUOTED(C::other), where,
+                                                                      Policy>>::value;
+  else if constexpr (f.what == wrong::node_is_cut_in_time)
+    (void)reject<mistake::move_or_sum_is_cut_by_a_mode_that_is_no_dimension_of_its_devices<PARTITA_QUOTED(C::op), on_axis<f.axis>,
+                                                                                           where, Policy>>::value;
+  else if constexpr (f.what == wrong::sum_is_cut_where_its_pieces_are)
+    (void)reject<mistake::sum_over_time_is_cut_where_its_pieces_in_time_are<PARTITA_QUOTED(C::op), on_axis<f.axis>, where,
+                                                                            Policy>>::value;
   else if constexpr (f.what == wrong::flow_differs)
     (void)reject<mistake::input_arrives_in_another_layout_than_it_is_read_in<PARTITA_QUOTED(C::op), input_number<f.have>,
                                                                              Policy>>::value;

@@ -1,6 +1,7 @@
 // ZeRO (Rajbhandari et al. 2020): replicas of data parallelism share what they would all hold.
 //   stage 1  each updates its part of every parameter and holds that part of the optimizer's state
-//   stage 2  and receives that part of the gradient alone: a reduce-scatter in place of an all-reduce
+//   stage 2  and receives that part of the gradient alone: a reduce-scatter in place of an all-reduce, for every micro-batch,
+//            so that no gradient is whole any longer than it takes to send it
 //   stage 3  and stores that part of the parameter alone; it is gathered shortly before its forward readers, and again
 //            before its backward ones, for every micro-batch
 // Compose it after all other policies: it cuts what they have left.
@@ -40,6 +41,7 @@ constexpr int uncut_axis(plan_base const& plan, int op, int pieces, mode_name co
 struct zero_of {
   int stage = 1, pieces = 1;
   mode_name over{"data"};
+  bool whole_sums = false;  // stages 2, 3: gradients are summed over micro-batches first, and scattered once
   constexpr void operator()(auto& plan) const {
     if (pieces == 1) return;
     graph_data const& g = plan.graph();
@@ -50,6 +52,12 @@ struct zero_of {
       dim const& x = g.ops[op].info->dims[d];
       plan.op_trans(op_ref{&g, op}, cut_axis{x.axis, pieces, over});
     };
+    for (int op = 0; op < g.ops.size && stage >= 2 && !whole_sums; ++op)
+      if (axis[op] >= 0) {
+        node_selection sums = plan.accumulates(op_ref{&g, op});
+        sums.named = false;  // without micro-batches there are none
+        plan.op_trans(sums, cut_axis{g.ops[op].info->dims[axis[op]].axis, pieces, over});
+      }
     // A parameter that is used in another type than it is stored in: stage 3 converts pieces and gathers those; the gradient's
     // sum is received in pieces before it is converted.
     for (int op = 0; op < g.ops.size && stage >= 2; ++op) {

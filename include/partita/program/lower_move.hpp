@@ -32,7 +32,7 @@ class move_lowering {
       else {
         const int before = now.at.buffer;
         if (step.kind == transition_kind::send) now = send(what, lay, step.after, now, at, here);
-        else if (here) now = step.kind == transition_kind::permute ? permute(what, lay, step.after, now, at)
+        else if (here && step.kind != transition_kind::renumber) now = step.kind == transition_kind::permute ? permute(what, lay, step.after, now, at)
                                                                    : take(what, step, lay, now, at, exclusive);
         exclusive = exclusive || now.at.buffer != before;  // a slice is a place inside what others may read
       }

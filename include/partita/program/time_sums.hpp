@@ -17,13 +17,23 @@ class time_sums {
   }
   // The node that puts a value's pieces in time together by summing them, or as the op merges them; or -1.
   int of(int value) const { return of_[static_cast<std::size_t>(value)]; }
-  // The same for an op's output that nothing else reads: the op then adds to that sum itself.
+  // The same for an op's output that nothing else reads: the op then adds to that sum itself. A sum that a policy has ordered
+  // is made when the policy says.
   int made_directly(node const& n) const {
     if (!s_.graph().ops[n.op].info->accumulates || n.value_count != 1 || s_.readers(n.first_value) != 1) return -1;
-    return of(n.first_value);
+    const int sum = of(n.first_value);
+    return sum >= 0 && is_ordered(sum) ? -1 : sum;
   }
 
  private:
+  bool is_ordered(int id) const {
+    auto names = [&](moment_entry const& m) {
+      return m.node.what == between::accumulate && is_between(s_.graph(), s_.plan(), s_.plan_completed(), id, m);
+    };
+    for (wish const& w : s_.plan().wishes())
+      if (names(w.first) || names(w.second)) return true;
+    return false;
+  }
   bool adds(node const& a) const {
     completed const& c = s_.plan_completed();
     layout const& from = c.values[c.input(a, 0)].lay;

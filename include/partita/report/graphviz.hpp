@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include <partita/plan/completed.hpp>
+#include <partita/plan/instance_edges.hpp>
 
 namespace partita {
 
@@ -20,6 +20,12 @@ inline const char* dot_colour(graph_data const& g, int op) {
     case pass::update: return "#cfe8cb";
   }
   return "#ffffff";
+}
+// A change of layout, of a parameter its use; a sum of pieces in time, or pieces one after another.
+inline std::string name_between(graph_data const& g, completed const& c, node const& n) {
+  if (n.kind == node_kind::store) return "store";
+  if (n.kind == node_kind::move) return g.ops[n.op].info->source == source_kind::parameter ? "use" : "move";
+  return sums_over_time(c, n) ? "accumulate" : "assemble";
 }
 inline std::string shape_text(graph_data const& g, operand const& x) {
   std::string out;
@@ -49,7 +55,8 @@ inline std::string graph_dot(graph_data const& g, bool forward_only = false) {
   return out + "}\n";
 }
 
-// The completed plan: ops grouped by the devices they run on, every change of layout a node of its own.
+// The completed plan: ops grouped by the devices they run on, every change of layout a node of its own, with a
+// thick line where the policy said how the tensor lies there.
 inline std::string plan_dot(graph_data const& g, plan_base const& plan, completed const& c, bool forward_only = false) {
   auto words_of = [&](layout const& l) {
     std::string out;
@@ -81,8 +88,9 @@ inline std::string plan_dot(graph_data const& g, plan_base const& plan, complete
       const bool op = n.kind == node_kind::compute;
       out += "    n" + std::to_string(id) + " [label=\"" + detail::dot_text(g.name(n.op).view()) + "\\n" +
              (op ? detail::dot_text(g.ops[n.op].info->kind)
-                 : std::string(n.kind == node_kind::move ? "move" : n.kind == node_kind::assemble ? "assemble" : "store")) +
-             words_of(n.over) + "\", fillcolor=\"" + (op ? detail::dot_colour(g, n.op) : "#e0cde0") + "\"" + (op ? "" : ", shape=ellipse") + "];\n";
+                 : detail::name_between(g, c, n)) +
+             words_of(n.over) + "\", fillcolor=\"" + (op ? detail::dot_colour(g, n.op) : "#e0cde0") + "\"" + (op ? "" : ", shape=ellipse") +
+             (n.said >= 0 ? ", penwidth=3" : "") + "];\n";
     }
     out += "  }\n";
   }

@@ -36,6 +36,7 @@ class plan_painter {
       op_entry const& e = g_.ops[n.op];
       if ((n.for_backward ? pass::backward : e.when) != how_.when || n.replayed || !how_.ops.contains(g_.name(n.op).view())) continue;
       if (n.kind == node_kind::move) move(id, n);
+      else if (n.kind == node_kind::assemble) sum_over_time(n);
       else if (n.kind == node_kind::compute && e.info->source == source_kind::none && !e.info->is_output) op(n);
     }
     const double tall = top + row * devices_ + 8, wide = x_ + 20;
@@ -150,6 +151,15 @@ class plan_painter {
     x_ += 26;
     ++columns_;
   }
+  // A sum over time that lies as the policy said: what each device keeps of it between its turns.
+  void sum_over_time(node const& n) {
+    node const& terms = c_.nodes[c_.values[c_.input(n, 0)].node];
+    if (terms.said < 0 || s_.plan().nodes()[terms.said].key.what != between::accumulate) return;
+    head(x_ + weight_width / 2, "kept sum", std::to_string(n.time.size()) + " in time", "");
+    for (int d = 0; d < devices_; ++d) tensor(c_.values[n.first_value], d, x_, weight_width, "#e0902f", "#f6dfc3");
+    x_ += weight_width + 30;
+    ++columns_;
+  }
   void move(int id, node const& n) {
     if (n.ring == ring_kind::pieces) return turns(n);
     layout const &from = c_.values[c_.input(n, 0)].lay, &to = c_.values[n.first_value].lay;
@@ -162,7 +172,7 @@ class plan_painter {
       if (level >= 0) levels = 1u << level;
     } else
       for (transition_step const& t : s_.route_of(id).steps) {
-        if (t.kind == transition_kind::slice) continue;
+        if (t.kind == transition_kind::slice || t.kind == transition_kind::renumber) continue;
         first += (first.empty() ? "" : ", ") + collective_name(t.kind);
         between = between || t.kind == transition_kind::send || t.kind == transition_kind::boxes;
         levels |= t.levels;

@@ -75,6 +75,7 @@ class refinement {
   };
   static std::uint64_t key_of(placement const& w) {
     std::uint64_t h = hash(static_cast<std::uint64_t>(w.base), hash_seed);
+    for (int i = 0, n = w.list == nullptr ? 0 : w.size(); i < n; ++i) h = hash(static_cast<std::uint64_t>(w.device_at(i)), h);
     for (int l = 0; l < w.rank; ++l)
       h = hash(static_cast<std::uint64_t>(w.extents[l]) << 32 | static_cast<std::uint64_t>(w.strides[l]), h);
     return h;
