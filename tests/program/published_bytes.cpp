@@ -112,12 +112,18 @@ TEST_CASE("activations kept per layer are Korthikanti's") {
   CHECK(kept_per_layer(x, [](pt::plan_base& p) { pt::policy::single_device{}(p); }) == 2 * published(16) + norms + sums);
   CHECK(kept_per_layer(x, [&](pt::plan_base& p) { tensor(p); }) == 2 * (2 * 4 * sbh + 2 * 12 * sbh / t) + norms + sums / t);
   // Megatron keeps each device's part of the two norms' outputs and gathers them again for the gradients of the weights that
-  // read them; here the gathered ones are kept, 4 sbh (1 - 1/t) bytes more each.
+  // read them. So does the policy where it is told to; else the gathered ones are kept, 4 sbh (1 - 1/t) bytes more each.
   const std::size_t gathered = 2 * (4 * sbh - 4 * sbh / t);
   CHECK(kept_per_layer(x, [&](pt::plan_base& p) {
           tensor(p);
           along(p);
         }) == 2 * published(16) / t + norms / t + sums / t + gathered);
+  pt::policy::sequence_parallel_of again = along;
+  again.gather_again = true;
+  CHECK(kept_per_layer(x, [&](pt::plan_base& p) {
+          tensor(p);
+          again(p);
+        }) == 2 * published(16) / t + norms / t + sums / t);
   CHECK(kept_per_layer(x, [](pt::plan_base& p) {
           pt::policy::single_device{}(p);
           pt::policy::recompute_of{"block.*"}(p);
@@ -164,6 +170,13 @@ TEST_CASE("activations kept per layer in bf16 are Korthikanti's, with selective 
           both(p);
           core_again(p);
         }) == both_selective - masks / t + norms / t + gathered);
+  pt::policy::sequence_parallel_of gathered_again = along;
+  gathered_again.gather_again = true;
+  CHECK(kept_per_layer<pt::bf16>(x, [&](pt::plan_base& p) {
+          tensor(p);
+          gathered_again(p);
+          core_again(p);
+        }) == both_selective - masks / t + norms / t);
   CHECK(kept_per_layer<pt::bf16>(x, [](pt::plan_base& p) {
           pt::policy::single_device{}(p);
           pt::policy::recompute_of{"block.*"}(p);
@@ -228,14 +241,14 @@ TEST_CASE("bytes of ZeRO's stages at 64 devices, 7.5B parameters") {
   for (int stage = 0; stage < 4; ++stage) CHECK(std::abs(static_cast<double>(published(stage)) * 1e-9 / printed[stage] - 1) < 0.02);
   auto all = [&](int stage) { return each[stage].stored + each[stage].used + each[stage].gradients; };
   // The parameter in f32 is what the optimizer's copy is: stages 1 and 2 leave it whole, 4n (1 - 1/N) more. Gradients in f32:
-  // 2n more, or 2n/N. Stage 1 sums gradients whole.
+  // 2n more, or 2n/N. Stage 1 sums gradients whole, in bf16: what is made of that for the update is a piece in f32.
   CHECK(each[0].stored == 12 * n);
   CHECK(each[0].gradients == 4 * n);
   CHECK(all(0) == published(0) + 2 * n);
   for (int stage : {0, 1, 2}) CHECK(each[stage].used == 2 * n);
   CHECK(each[1].stored == 4 * n + 8 * n / N);
-  CHECK(each[1].gradients == 4 * n);
-  CHECK(all(1) == published(1) + 4 * (n - n / N) + 2 * n);
+  CHECK(each[1].gradients == 4 * n / N);
+  CHECK(all(1) == published(1) + 4 * (n - n / N) - 2 * n + 4 * n / N);  // the sums, 2n there, are not counted here
   CHECK(each[2].stored == 4 * n + 8 * n / N);
   CHECK(each[2].gradients == 4 * n / N);
   CHECK(all(2) == published(2) + 4 * (n - n / N) + 2 * n / N);

@@ -104,12 +104,13 @@ template <class Axis> inline constexpr with_axis<Axis> with{};
 // parameter: its use), and the sum of its pieces in time. `plan.moves(...)`, `plan.uses(...)` and `plan.accumulates(...)` make
 // such keys.
 enum class between : signed char { nothing, move, accumulate };
+struct moment;
 struct node_key {
   between what = between::nothing;
   int tensor = -1;
   int reader = -1;  // an op; -1: all of them
   constexpr bool operator==(node_key const&) const = default;
-  constexpr operator struct moment() const;
+  constexpr operator moment() const;
 };
 
 // Some instances of ops: those at coordinates of a grid or of phases, of a pass, at indices of modes in time; what is not

@@ -22,20 +22,24 @@ struct sequence_parallel_of {
   int pieces = 1;
   axis_info const* axis = nullptr;
   mode_name over{"tensor"};
+  bool gather_again = false;  // for the gradients of weights, as the authors do; else what was gathered is kept
   constexpr void operator()(auto& plan) const {
     axis_info const* sequence = axis != nullptr ? axis : detail::sequence_axis(plan.graph());
     if (sequence == nullptr || pieces == 1) return;
     for (auto op : plan.ops()) {
       op_info const& f = *op.entry().info;
       if (f.source == source_kind::input || detail::only_letter(f, sequence) < 0) continue;
-      if (!detail::is_cut_by(plan, op.id, over.view())) plan.op_trans(op, cut_axis{sequence, pieces, over});
+      if (detail::is_cut_by(plan, op.id, over.view())) continue;
+      plan.op_trans(op, cut_axis{sequence, pieces, over});
+      if (gather_again && f.source == source_kind::none) plan.op_trans(plan.moves(op), replicate{2, "gather"});
     }
   }
 };
-template <int Pieces, class Axis = void> struct sequence_parallel {
+template <int Pieces, class Axis = void, bool GatherAgain = false> struct sequence_parallel {
   constexpr void operator()(auto& plan) const {
-    if constexpr (std::is_void_v<Axis>) sequence_parallel_of{Pieces}(plan);
-    else sequence_parallel_of{Pieces, &axis_of<Axis>::info}(plan);
+    sequence_parallel_of how{.pieces = Pieces, .gather_again = GatherAgain};
+    if constexpr (!std::is_void_v<Axis>) how.axis = &axis_of<Axis>::info;
+    how(plan);
   }
 };
 

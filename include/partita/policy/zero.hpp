@@ -1,5 +1,6 @@
 // ZeRO (Rajbhandari et al. 2020): replicas of data parallelism share what they would all hold.
-//   stage 1  each updates its part of every parameter and holds that part of the optimizer's state
+//   stage 1  each updates its part of every parameter and holds that part of the optimizer's state; of a gradient that is
+//            made in another type it receives, and converts, that part of the sum
 //   stage 2  and receives that part of the gradient alone: a reduce-scatter in place of an all-reduce, for every micro-batch,
 //            so that no gradient is whole any longer than it takes to send it
 //   stage 3  and stores that part of the parameter alone; it is gathered shortly before its forward readers, and again
@@ -60,16 +61,19 @@ struct zero_of {
       }
     // A parameter that is used in another type than it is stored in: stage 3 converts pieces and gathers those; the gradient's
     // sum is received in pieces before it is converted.
-    for (int op = 0; op < g.ops.size && stage >= 2; ++op) {
+    growing<bool> converted;  // per parameter op: its gradient is, in pieces
+    converted.resize(axis.size);
+    for (int op = 0; op < g.ops.size; ++op) {
       op_entry const& e = g.ops[op];
       if (e.info->kind != "cast" || e.when != (stage >= 3 ? pass::forward : pass::backward)) continue;
       int of = stage >= 3 ? g.tensors[g.input(e, 0)].op : 0;
-      for (; stage == 2 && of < axis.size; ++of)
+      for (; stage <= 2 && of < axis.size; ++of)
         if (axis[of] >= 0 && g.tensors[g.ops[of].first_output].gradient == e.first_output) break;
       if (of >= axis.size || axis[of] < 0) continue;
-      if (stage == 2) inherit(plan, op);
+      if (stage <= 2) inherit(plan, op);
       for (int d = 0; d < e.info->dim_count; ++d)
         if (e.info->dims[d].axis->id == g.ops[of].info->dims[axis[of]].axis->id) add(op, d);
+      converted[of] = true;
     }
     for (int op = 0; op < g.ops.size; ++op) {
       op_entry const& e = g.ops[op];
@@ -81,7 +85,7 @@ struct zero_of {
         continue;
       }
       if (e.when != pass::update || e.origin == op || axis[e.origin] < 0) continue;
-      if (stage == 1 && e.info->kind == "square_sum") continue;
+      if (stage == 1 && e.info->kind == "square_sum" && !converted[e.origin]) continue;
       for (int d = 0; d < e.info->dim_count; ++d)
         if (e.origin_dims[d] == axis[e.origin]) {
           inherit(plan, op);
