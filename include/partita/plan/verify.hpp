@@ -1,8 +1,11 @@
 // Verification of plans: cover, flow and order, in constant evaluation or at run time by the same functions (DESIGN D14).
 #pragma once
+#include <type_traits>
+
 #include <partita/grad/training.hpp>
 #include <partita/plan/complete.hpp>
 #include <partita/plan/instances.hpp>
+#include <partita/plan/order_by_groups.hpp>
 
 #include <partita/core/begin_planning_code.hpp>
 
@@ -205,6 +208,7 @@ constexpr finding verify_plan(graph_data const& g, plan_base const& plan, comple
   if (out.first) return out.first;
   if (const finding f = detail::check_flow(g, plan, out)) return f;
   if (check_order && plan.wishes().size + plan.preferences().size > 0) {
+    if (!std::is_constant_evaluated() && detail::order_by_groups(g, plan, out).proved()) return {};
     instance_graph ig;
     if (const finding f = build_instances(g, plan, out, ig)) return f;
     return check_acyclic(g, out, ig);
