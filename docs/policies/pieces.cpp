@@ -80,6 +80,7 @@ using experts = policy::expert_parallel<2, expert>;
 using zero1 = policy::compose<policy::data_parallel<2>, policy::zero<1, 2>>;  // the optimizer's state is shared out
 using zero2 = policy::compose<policy::data_parallel<2>, policy::zero<2, 2>>;  // and the gradients
 using zero3 = policy::compose<policy::data_parallel<2>, policy::zero<3, 2>>;  // and the parameters
+using in_turns = policy::compose<policy::data_parallel<2>, policy::micro_batches<2>, policy::zero<2, 2>>;
 // [/zero]
 // [recompute]
 using again = policy::compose<policy::single_device, policy::recompute<"block.*">>;
@@ -148,6 +149,7 @@ int main(int argc, char** argv) {
   show<transformer, zero1>("zero1", {.ops = pt::glob("block.0.q.* block.0.up.*"), .when = pt::pass::update});
   show<transformer, zero2>("zero2", {.ops = pt::glob("block.0.q* block.0.up*"), .when = pt::pass::backward});
   show<transformer, zero3>("zero3", block);
+  show<transformer, in_turns>("zero2-micro", {.ops = pt::glob("block.0.q* block.0.up*"), .when = pt::pass::backward});
   show<transformer, again>("recompute", block, 3, true);
   show<transformer, selective>("selective", block, 3, true);
   show<transformer, coshard>("coshard", block);

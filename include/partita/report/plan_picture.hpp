@@ -34,7 +34,8 @@ class plan_painter {
     for (int id = 0; id < c_.nodes.size && columns_ < how_.most_columns; ++id) {
       node const& n = c_.nodes[id];
       op_entry const& e = g_.ops[n.op];
-      if ((n.for_backward ? pass::backward : e.when) != how_.when || n.replayed || !how_.ops.contains(g_.name(n.op).view())) continue;
+      const bool again = n.for_backward || (n.kind == node_kind::move && c_.values[n.first_value].replayed);
+      if ((again ? pass::backward : e.when) != how_.when || n.replayed || !how_.ops.contains(g_.name(n.op).view())) continue;
       if (n.kind == node_kind::move) move(id, n);
       else if (n.kind == node_kind::assemble) sum_over_time(n);
       else if (n.kind == node_kind::compute && e.info->source == source_kind::none && !e.info->is_output) op(n);
@@ -180,7 +181,7 @@ class plan_painter {
     for (int l = 0; l < from.where.rank && !between; ++l)
       if (levels >> l & 1) second += (second.empty() ? "over " : ", ") + mode(from.where.modes[l]);
     if (first.empty()) return;  // nothing moves
-    head(x_ + 30, first, second, "");
+    head(x_ + 30, first, second, n.time.size() > 1 ? std::to_string(n.time.size()) + " in time" : "");
     std::vector<bool> joined(static_cast<std::size_t>(devices_), false);
     double x = x_ + 30;
     for (int d = 0; d < devices_; ++d) {
