@@ -58,7 +58,7 @@ struct output_op {
   static constexpr std::string_view name = "output", annotation = "... -> ...";
   static constexpr bool is_output = true, is_view = true;
   static constexpr double flops_per_point = 0;
-  template <class Call> static void kernel(Call& call) {
+  template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) {
     auto const* x = call.template input<0>();
     auto* y = call.template output<0>();
     call.each(call.size(), [=](std::size_t i) { y[i] = x[i]; });

@@ -3,6 +3,7 @@
 #include <tuple>
 #include <utility>
 
+#include <partita/core/host_device.hpp>
 #include <partita/core/mistake.hpp>
 #include <partita/model/gradients.hpp>
 #include <partita/model/graph_entries.hpp>

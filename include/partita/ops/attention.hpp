@@ -1,7 +1,7 @@
 // Scaled dot-product attention (Vaswani et al. 2017, section 3.2.1), for every sequence and head:
 //   y = softmax(q k^T / sqrt(d)) v
-// Probabilities are made for a block of queries at a time and never kept: the memory of a worker grows with the number
-// of keys. The backward pass makes them again from the log of each query's sum of exponentials (Dao et al. 2022).
+// Probabilities are never kept. On the CPU they are made for a block of queries at a time: the memory of a worker grows with
+// the number of keys. A GPU makes them for a tile of keys at a time (attention_rows.hpp). The backward pass makes them again from the log of each query's sum of exponentials (Dao et al. 2022).
 // With grouped queries (Ainslie et al. 2023) g heads of q share one head of k and v: q has one axis more, behind that of
 // the heads of k and v.
 #pragma once
@@ -13,45 +13,10 @@
 
 #include <partita/core/math.hpp>
 #include <partita/model/apply.hpp>
+#include <partita/ops/attention_rows.hpp>
 #include <partita/ops/first_output.hpp>
 
 namespace partita {
-
-namespace detail {
-inline constexpr std::size_t query_block = 64;
-
-// Where heads lie: q [..., s, n, (g,) d] and k, v [..., t, n, d]. Heads are those of q, n g of them; `share` of them
-// read one of k and v. Query i of the piece is number i + first of its sequence; under a causal mask it sees the keys up
-// to its own number.
-struct attention_shape {
-  std::size_t sequences, heads, share, queries, keys, width, first;
-  bool causal;
-  template <class Call> static attention_shape of(Call const& call, bool causal, bool grouped) {
-    const std::size_t share = grouped ? call.extent('g') : 1;
-    return {call.rest(),      call.extent('n') * share, share,  call.extent('s'), call.extent('t'),
-            call.extent('d'), call.offset('s'),         causal};
-  }
-  std::size_t key_heads() const { return share == 0 ? 0 : heads / share; }
-  std::size_t row() const { return heads * width; }  // from a row of one head to the next
-  std::size_t key_row() const { return key_heads() * width; }
-  std::size_t query_at(std::size_t sequence, std::size_t head, std::size_t i) const {
-    return (sequence * queries + i) * row() + head * width;
-  }
-  std::size_t key_at(std::size_t sequence, std::size_t key_head) const {
-    return sequence * keys * key_row() + key_head * width;
-  }
-  std::size_t sum_at(std::size_t sequence, std::size_t head, std::size_t i) const {
-    return (sequence * heads + head) * queries + i;
-  }
-  std::size_t blocks() const { return (queries + query_block - 1) / query_block; }
-  // how many keys, of `offset` on, query i sees
-  std::size_t seen(std::size_t i, std::size_t offset = 0) const {
-    if (!causal) return keys;
-    const std::size_t end = first + i + 1;
-    return end <= offset ? 0 : std::min(keys, end - offset);
-  }
-};
-}  // namespace detail
 
 // The gradients of q, k and v. Keys may be cut as well as queries: what a piece of keys gives is a part of dq, what a
 // piece of queries (or of the heads that share keys) gives is a part of dk and dv. Workers take whole heads of k, so that
@@ -69,7 +34,14 @@ template <bool Causal, bool Grouped = false> struct attention_grad_op {
   template <class Shape> static std::size_t workspace(Shape const& shape) {
     return shape.workers * 2 * detail::query_block * shape.extent('t') * shape.element_size;
   }
-  template <class Call> static void kernel(Call& call) {
+  template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) {
+    if constexpr (Call::on_host) by_products(call);
+    else detail::attention_gradients_by_rows<attention_grad_op>(call, detail::attention_shape::of(call, Causal, Grouped));
+  }
+  static std::string words_of(data_fault const& f) { return detail::too_wide_head(f); }
+
+ private:
+  template <class Call> static void by_products(Call& call) {
     auto const* dy = call.template input<0>();
     auto const* q = call.template input<1>();
     auto const* k = call.template input<2>();
@@ -152,7 +124,14 @@ template <bool Causal, bool Grouped = false> struct attention_op {
   template <class Shape> static std::size_t workspace(Shape const& shape) {
     return shape.workers * detail::query_block * shape.extent('t') * shape.element_size;
   }
-  template <class Call> static void kernel(Call& call) {
+  template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) {
+    if constexpr (Call::on_host) by_products(call);
+    else detail::attention_by_rows<attention_op>(call, detail::attention_shape::of(call, Causal, Grouped));
+  }
+  static std::string words_of(data_fault const& f) { return detail::too_wide_head(f); }
+
+ private:
+  template <class Call> static void by_products(Call& call) {
     auto const* q = call.template input<0>();
     auto const* k = call.template input<1>();
     auto const* v = call.template input<2>();

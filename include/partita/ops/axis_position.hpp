@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <type_traits>
 
+#include <partita/core/host_device.hpp>
 #include <partita/core/mistake.hpp>
 #include <partita/model/tensor.hpp>
 
@@ -36,7 +37,7 @@ template <class Tensor> constexpr auto poisoned(Tensor x) {
 struct outer_inner {
   std::size_t outer = 1, inner = 1;
 };
-template <class Call> outer_inner around(Call const& call, char letter) {
+template <class Call> PARTITA_HOST_DEVICE outer_inner around(Call const& call, char letter) {
   outer_inner n;
   bool after = false;
   op_info const& info = call.info();
@@ -51,7 +52,7 @@ template <class Call> outer_inner around(Call const& call, char letter) {
 
 // Calls f(team, begin, stride) for each line along the axis 'v' that `After` axes follow: element i of the line is
 // begin + i * stride. The stride of the last axis is a constant, so that loops over it become vector code.
-template <int After, class Call, class F> void each_line(Call const& call, F f) {
+template <int After, class Call, class F> PARTITA_HOST_DEVICE void each_line(Call const& call, F f) {
   const std::size_t v = call.extent('v');
   if constexpr (After == 0)
     call.rows(call.rest(),

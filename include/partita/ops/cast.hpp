@@ -14,7 +14,7 @@ template <dtype To> struct cast_op {
   static constexpr auto gradient(auto dy, auto, auto x) {
     return gradients{apply<cast_op<decltype(x)::like_type::type>>(dy)};
   }
-  template <class Call> static void kernel(Call& call) {
+  template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) {
     auto const* x = call.template input<0>();
     auto* y = call.template output<0>();
     using value = std::remove_pointer_t<decltype(y)>;

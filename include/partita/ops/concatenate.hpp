@@ -38,7 +38,7 @@ template <class Joined, int At, int Trailing> struct concatenate_op {
     return gradients{[=] { return apply<slice_op<first, At, Trailing>>(attributes{{0, 0}}, dy); },
                       [=] { return apply<slice_op<second, At, Trailing>>(attributes{{0, 1}}, dy); }};
   }
-  template <class Call> static void kernel(Call& call) {
+  template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) {
     auto const* a = call.template input<0>();
     auto const* b = call.template input<1>();
     auto* y = call.template output<0>();

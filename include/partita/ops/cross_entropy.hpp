@@ -12,6 +12,7 @@
 #pragma once
 #include <string>
 
+#include <partita/core/data_fault.hpp>
 #include <partita/core/words.hpp>
 #include <partita/ops/pointwise.hpp>
 
@@ -20,7 +21,7 @@ namespace partita {
 struct row_max_op {  // ... v -> ...
   static constexpr std::string_view name = "row_max", annotation = "... v+ -> ...", dtypes = "T -> A";
   static constexpr reduction reductions[]{reduction::max};
-  template <class Call> static void kernel(Call& call) {
+  template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) {
     auto const* x = call.template input<0>();
     auto* y = call.template output<0>();
     using A = std::remove_pointer_t<decltype(y)>;
@@ -38,7 +39,7 @@ struct softmax_terms_gradient_op {
   static constexpr std::string_view name = "softmax_terms.grad", annotation = "... v, ..., ..., ..., ... -> ... v",
                                     dtypes = "T, A, A, A, i32 -> T";
   static constexpr double flops_per_point = 4;
-  template <class Call> static void kernel(Call& call) {
+  template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) {
     auto const* x = call.template input<0>();
     auto const* dz = call.template input<1>();
     auto const* dl = call.template input<2>();
@@ -76,7 +77,7 @@ struct softmax_terms_op {  // logits: ... v; row_max, targets: ... -> z, l: ... 
                                                        std::get<0>(dy), std::get<1>(dy), maxima, targets),
                       none{}, none{}};
   }
-  template <class Call> static void kernel(Call& call) {
+  template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) {
     auto const* x = call.template input<0>();
     auto const* maxima = call.template input<1>();
     auto const* targets = call.template input<2>();
@@ -85,9 +86,11 @@ struct softmax_terms_op {  // logits: ... v; row_max, targets: ... -> z, l: ... 
     using A = std::remove_pointer_t<decltype(sums)>;
     const std::size_t v = call.extent('v'), begin = call.offset('v'), whole = call.whole('v');
     const A smoothing = static_cast<A>(call.attribute(0)), spread = smoothing / static_cast<A>(whole);
+    const Call checked = call;
     call.rows(call.rest(), [=](std::size_t row, auto const& team) {
       const std::int64_t target = targets[row];
-      if (target >= static_cast<std::int64_t>(whole)) refuse(target, whole);
+      if (target >= static_cast<std::int64_t>(whole))
+        checked.template refuse<softmax_terms_op>({static_cast<double>(target), row, whole});
       auto const* const in = x + row * v;
       const A m = maxima[row];
       const A sum = target < 0 ? A(0) : team.sum(v, [=](std::size_t i) { return math::exp(A(in[i]) - m); });
@@ -104,10 +107,9 @@ struct softmax_terms_op {  // logits: ... v; row_max, targets: ... -> z, l: ... 
     });
   }
 
-private:
-  static void refuse(std::int64_t target, std::size_t vocabulary) {
-    throw_error({"cross_entropy: target ", target, " is not below the last axis's extent ", vocabulary,
-                 "; a token to be ignored has a target below 0"});
+  static std::string words_of(data_fault const& f) {
+    return words({"cross_entropy: target ", static_cast<long long>(f.value), " is not below the last axis's extent ", f.limit,
+                  "; a token to be ignored has a target below 0"});
   }
 };
 
@@ -116,11 +118,12 @@ template <dtype Loss> struct token_count_op {
   static constexpr std::string_view name = "token_count", annotation = "...+ ->",
                                     dtypes = Loss == f64 ? "i32 -> f64" : "i32 -> f32";
   static constexpr bool whole_in_time = true;
-  template <class Call> static void kernel(Call& call) {
+  template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) {
     auto const* targets = call.template input<0>();
     using A = std::remove_pointer_t<decltype(call.template output<0>())>;
     const A count = call.sum(call.size(), [=](std::size_t i) { return targets[i] < 0 ? A(0) : A(1); });
-    *call.template output<0>() = count;
+    auto* const y = call.template output<0>();
+    call.once([=] { *y = count; });
   }
 };
 
@@ -128,14 +131,14 @@ struct token_loss_gradient_op {  // dloss: scalar; z, targets: ...; count: scala
   static constexpr std::string_view name = "token_loss.grad", annotation = ", ..., ..., -> ..., ...",
                                     dtypes = "T, T, i32, T -> T, T";
   static constexpr double flops_per_point = 3;
-  template <class Call> static void kernel(Call& call) {
+  template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) {
     auto const* sums = call.template input<1>();
     auto const* targets = call.template input<2>();
     auto* dz = call.template output<0>();
     auto* dl = call.template output<1>();
     using A = std::remove_pointer_t<decltype(dz)>;
-    const A count = *call.template input<3>();
-    const A each = *call.template input<0>() / (count > A(1) ? count : A(1));
+    const A count = call.scalar(call.template input<3>());
+    const A each = call.scalar(call.template input<0>()) / (count > A(1) ? count : A(1));
     call.each(call.size(), [=](std::size_t i) {
       const A quotient = each / sums[i];
       dz[i] = targets[i] < 0 ? A(0) : quotient;
@@ -152,18 +155,19 @@ struct token_loss_op {  // z, l, targets: ...; count: scalar -> loss: scalar
     auto [dz, dl] = apply<token_loss_gradient_op>(dy, sums, targets, count);
     return gradients{dz, dl, none{}, none{}};
   }
-  template <class Call> static void kernel(Call& call) {
+  template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) {
     auto const* sums = call.template input<0>();
     auto const* terms = call.template input<1>();
     auto const* targets = call.template input<2>();
     using A = std::remove_pointer_t<decltype(call.template output<0>())>;
-    const A count = *call.template input<3>();
+    const A count = call.scalar(call.template input<3>());
     const A total = call.sum(call.size(), [=](std::size_t i) {
       const bool counts = targets[i] >= 0;
       const A loss = math::log(counts ? sums[i] : A(1)) - terms[i];
       return counts ? loss : A(0);
     });
-    *call.template output<0>() = total / (count > A(1) ? count : A(1));
+    auto* const y = call.template output<0>();
+    call.once([=] { *y = total / (count > A(1) ? count : A(1)); });
   }
 };
 

@@ -5,6 +5,7 @@
 #pragma once
 #include <string>
 
+#include <partita/core/data_fault.hpp>
 #include <partita/core/words.hpp>
 #include <partita/core/random.hpp>
 #include <partita/ops/pointwise.hpp>
@@ -14,7 +15,7 @@ namespace partita {
 namespace detail {
 // Calls f(team, at, index, count) for runs of at most `most` elements that follow each other both in this piece, from
 // `at` on, and in the whole tensor of the axes of input 0, from `index` on.
-template <class Call, class F> void each_run_of_whole(Call const& call, std::size_t most, F f) {
+template <class Call, class F> PARTITA_HOST_DEVICE void each_run_of_whole(Call const& call, std::size_t most, F f) {
   op_info const& info = call.info();
   auto const& given = call.arguments();
   operand const& x = info.input(0);
@@ -50,14 +51,18 @@ template <class Call, class F> void each_run_of_whole(Call const& call, std::siz
   });
 }
 
-template <class Call> void drop(Call& call) {
+inline std::string wrong_probability(data_fault const& f) {
+  return words({"dropout: probability ", f.value, " is not in [0, 1)"});
+}
+
+template <class Op, class Call> PARTITA_HOST_DEVICE void drop(Call& call) {
   auto const* x = call.template input<0>();
   auto* y = call.template output<0>();
   using element = std::remove_pointer_t<decltype(y)>;
   using value = compute_type<element>;
   const double probability = call.attribute(0);
   if (!(probability >= 0 && probability < 1))
-    throw_error({"dropout: probability ", probability, " is not in [0, 1)"});
+    call.template refuse<Op>({probability, 0, 0});
   if (!call.training() || probability == 0) {
     call.each(call.size(), [=](std::size_t i) { y[i] = x[i]; });
     return;
@@ -67,26 +72,33 @@ template <class Call> void drop(Call& call) {
   const std::uint64_t stream = call.stream(), step = static_cast<std::uint64_t>(call.step());
   constexpr std::size_t most = 1024;  // the factors of a run stay in the nearest cache
   each_run_of_whole(call, most, [=](auto const& team, std::size_t at, std::size_t index, std::size_t count) {
-    value factors[most];
-    fill_dropout(factors, stream, step, index, count, limit, kept);
-    value const* const factor = factors;
     auto const* const in = x + at;
     element* const out = y + at;
-    team.each(count, [=](std::size_t i) { out[i] = static_cast<element>(value(in[i]) * factor[i]); });
+    if constexpr (Call::on_host) {
+      value factors[most];
+      fill_dropout(factors, stream, step, index, count, limit, kept);
+      value const* const factor = factors;
+      team.each(count, [=](std::size_t i) { out[i] = static_cast<element>(value(in[i]) * factor[i]); });
+    } else  // members of a team have no array in common
+      team.each(count, [=](std::size_t i) {
+        out[i] = static_cast<element>(value(in[i]) * (keeps(stream, step, index + i, limit) ? kept : value(0)));
+      });
   });
 }
 }  // namespace detail
 
 struct dropout_gradient_op {  // dy -> dx, by the mask of the forward op. Attribute 0: probability.
   static constexpr std::string_view name = "dropout.grad", annotation = "... -> ...";
-  template <class Call> static void kernel(Call& call) { detail::drop(call); }
+  template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) { detail::drop<dropout_gradient_op>(call); }
+  static std::string words_of(data_fault const& f) { return detail::wrong_probability(f); }
 };
 struct dropout_op {  // Attribute 0: the probability of an element to be dropped.
   static constexpr std::string_view name = "dropout", annotation = "... -> ...";
   static constexpr auto gradient(auto dy, auto y, auto) {
     return gradients{apply<dropout_gradient_op>(attributes{{y.attribute(0)}}, dy)};
   }
-  template <class Call> static void kernel(Call& call) { detail::drop(call); }
+  template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) { detail::drop<dropout_op>(call); }
+  static std::string words_of(data_fault const& f) { return detail::wrong_probability(f); }
 };
 namespace ops {
 template <handle X> constexpr auto dropout(X x, double probability) {

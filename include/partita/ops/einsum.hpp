@@ -93,7 +93,7 @@ template <fixed_string Text, int Which = 0> struct einsum_op {
   static constexpr auto gradient(auto dy, auto, auto a, auto b) {
     return gradients{[=] { return apply<einsum_op<Text, 1>>(dy, b); }, [=] { return apply<einsum_op<Text, 2>>(a, dy); }};
   }
-  template <class Call> static void kernel(Call& call) { detail::contract(call); }
+  template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) { detail::contract(call); }
 };
 
 namespace ops {

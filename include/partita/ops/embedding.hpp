@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <string>
+#include <type_traits>
 
+#include <partita/core/data_fault.hpp>
 #include <partita/core/words.hpp>
 #include <partita/model/apply.hpp>
 
@@ -11,10 +13,10 @@ namespace partita {
 
 namespace detail {
 // A number that no row has is the data's mistake; one that another piece of the table has is not.
-inline void check_id(long long id, std::size_t row, std::size_t rows_of_table) {
+template <class Op, class Call>
+PARTITA_HOST_DEVICE void check_id(Call const& call, long long id, std::size_t row, std::size_t rows_of_table) {
   if (id < 0 || static_cast<std::size_t>(id) >= rows_of_table)
-    throw_error({"embedding: number ", id, " at position ", row, " is outside the table of ", rows_of_table,
-                 " rows"});
+    call.template refuse<Op>({static_cast<double>(id), row, rows_of_table});
 }
 }  // namespace detail
 
@@ -25,23 +27,37 @@ struct embedding_grad_op {
                                     dtypes = "T, i32, T -> T";
   static constexpr bool accumulates = true;
   static constexpr double flops_per_point = 0;  // one addition a row and column, however many rows the table has
-  template <class Call> static void kernel(Call& call) {
-    auto const* dy = call.template input<0>();
-    auto const* ids = call.template input<1>();
+  template <class Shape> static std::size_t workspace(Shape const& s) {  // a table of floats, where kernels see narrow types
+    return s.workers > 0 || s.element_size >= sizeof(float) ? 0 : s.extent('v') * s.extent('h') * sizeof(float);
+  }
+  template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) {
     auto* out = call.template output<0>();
     using value = std::remove_pointer_t<decltype(out)>;
-    const std::size_t rows = call.rest(), h = call.extent('h'), v = call.extent('v'), from = call.offset('v');
     const bool add = call.accumulate();
+    if constexpr (sizeof(value) >= sizeof(float)) add_rows(call, out, add);
+    else {
+      float* const sums = call.template scratch<float>();
+      add_rows(call, sums, false);
+      call.each(call.template output_size<0>(),
+                [=](std::size_t i) { out[i] = static_cast<value>(add ? float(out[i]) + sums[i] : sums[i]); });
+    }
+  }
+
+ private:
+  template <class Call, class T> PARTITA_HOST_DEVICE static void add_rows(Call& call, T* out, bool add) {
+    auto const* dy = call.template input<0>();
+    auto const* ids = call.template input<1>();
+    const std::size_t rows = call.rest(), h = call.extent('h'), v = call.extent('v'), from = call.offset('v');
     call.parallel(h, 16, [=](std::size_t begin, std::size_t end, std::size_t) {
       const std::size_t width = end - begin;
       if (!add)
-        for (std::size_t i = 0; i < v; ++i) std::fill_n(out + i * h + begin, width, value(0));
+        for (std::size_t i = 0; i < v; ++i) std::fill_n(out + i * h + begin, width, T(0));
       for (std::size_t row = 0; row < rows; ++row) {
         const std::size_t at = static_cast<std::size_t>(ids[row]) - from;  // a number below `from` wraps to a large one
         if (at >= v) continue;
-        value const* source = dy + row * h + begin;
-        value* to = out + at * h + begin;
-        for (std::size_t j = 0; j < width; ++j) to[j] += source[j];
+        auto const* source = dy + row * h + begin;
+        T* to = out + at * h + begin;
+        for (std::size_t j = 0; j < width; ++j) to[j] += T(source[j]);
       }
     });
   }
@@ -51,25 +67,30 @@ struct embedding_grad_op {
 struct embedding_op {
   static constexpr std::string_view name = "embedding", annotation = "..., v+ h -> ... h", dtypes = "i32, T -> T";
   static constexpr double flops_per_point = 0;
+  static std::string words_of(data_fault const& f) {
+    return words({"embedding: number ", static_cast<long long>(f.value), " at position ", f.position,
+                  " is outside the table of ", f.limit, " rows"});
+  }
   static constexpr auto gradient(auto dy, auto, auto ids, auto table) {
     return gradients{none{}, [=] { return apply<embedding_grad_op>(dy, ids, table); }};
   }
-  template <class Call> static void kernel(Call& call) {
+  template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) {
     auto const* ids = call.template input<0>();
     auto const* table = call.template input<1>();
     auto* y = call.template output<0>();
     using value = std::remove_pointer_t<decltype(y)>;
     const std::size_t rows = call.rest(), h = call.extent('h'), v = call.extent('v'), from = call.offset('v'),
                       whole = call.whole('v');
-    call.parallel(rows, std::max<std::size_t>(1, call.grain / std::max<std::size_t>(1, h)),
-                  [=](std::size_t begin, std::size_t end, std::size_t) {
-                    for (std::size_t row = begin; row < end; ++row) {
-                      detail::check_id(ids[row], row, whole);
-                      const std::size_t at = static_cast<std::size_t>(ids[row]) - from;
-                      if (at < v) std::copy_n(table + at * h, h, y + row * h);
-                      else std::fill_n(y + row * h, h, value(0));
-                    }
-                  });
+    const Call checked = call;
+    call.rows(rows, [=](std::size_t row, auto const& team) {
+      detail::check_id<embedding_op>(checked, ids[row], row, whole);
+      const std::size_t at = static_cast<std::size_t>(ids[row]) - from;
+      value* const to = y + row * h;
+      if (at < v) {
+        value const* const source = table + at * h;
+        team.each(h, [=](std::size_t j) { to[j] = source[j]; });
+      } else team.each(h, [=](std::size_t j) { to[j] = value(0); });
+    });
   }
 };
 

@@ -63,7 +63,7 @@ struct dispatch_gradient_op {
                                     dtypes = "T, i32, T -> T";
   static constexpr bool accumulates = true;
   static constexpr double flops_per_point = 0;  // one addition a slot and column, however many tokens there are
-  template <class Call> static void kernel(Call& call) {
+  template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) {
     auto const* dy = call.template input<0>();
     const std::size_t h = call.extent('h');
     detail::add_to_tokens(call, detail::slot_table::of(call, call.template input<1>()), h, call.template output<0>(),
@@ -77,7 +77,7 @@ struct dispatch_op {
   static constexpr auto gradient(auto dy, auto, auto x, auto slots) {
     return gradients{apply<dispatch_gradient_op>(dy, slots, x), none{}};
   }
-  template <class Call> static void kernel(Call& call) {
+  template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) {
     auto const* x = call.template input<0>();
     auto* y = call.template output<0>();
     using element = std::remove_pointer_t<decltype(y)>;
@@ -101,7 +101,7 @@ struct combine_gradient_op {
   static constexpr std::string_view name = "combine.grad", annotation = "... s+ h, ... s+ e, ... e c -> ... e c h",
                                     dtypes = "T, T, i32 -> T";
   static constexpr double flops_per_point = 0;
-  template <class Call> static void kernel(Call& call) {
+  template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) {
     auto const* dy = call.template input<0>();
     auto const* gates = call.template input<1>();
     auto* dz = call.template output<0>();
@@ -128,7 +128,7 @@ struct combine_gates_gradient_op {
   static constexpr std::string_view name = "combine.gates.grad",
                                     annotation = "... s h+, ... e c+ h+, ... e c+ -> ... s e", dtypes = "T, T, i32 -> T";
   static constexpr double flops_per_point = 0;
-  template <class Call> static void kernel(Call& call) {
+  template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) {
     auto const* dy = call.template input<0>();
     auto const* z = call.template input<1>();
     auto* dgates = call.template output<0>();
@@ -162,7 +162,7 @@ struct combine_op {
     return gradients{[=] { return apply<combine_gradient_op>(dy, gates, slots); },
                      [=] { return apply<combine_gates_gradient_op>(dy, z, slots); }, none{}};
   }
-  template <class Call> static void kernel(Call& call) {
+  template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) {
     auto const* z = call.template input<0>();
     auto const* all_gates = call.template input<1>();
     const auto table = detail::slot_table::of(call, call.template input<2>());

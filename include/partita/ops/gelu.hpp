@@ -22,7 +22,7 @@ struct gelu_gradient_op {  // dy (s + x s (1 - s) 2 u'), s = sigmoid(2 u)
     const V s = math::sigmoid(x * (slope + cubic * square));
     return dy * (s + x * (s * (V(1) - s)) * (slope + V(3) * cubic * square));
   }
-  template <class Call> static void kernel(Call& call) { detail::each_point<gelu_gradient_op>(call); }
+  template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) { detail::each_point<gelu_gradient_op>(call); }
 };
 struct gelu_op {
   static constexpr std::string_view name = "gelu", annotation = "... -> ...";
@@ -32,7 +32,7 @@ struct gelu_op {
     return x * math::sigmoid(x * (slope + cubic * (x * x)));
   }
   static constexpr auto gradient(auto dy, auto, auto x) { return gradients{apply<gelu_gradient_op>(dy, x)}; }
-  template <class Call> static void kernel(Call& call) { detail::each_point<gelu_op>(call); }
+  template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) { detail::each_point<gelu_op>(call); }
 };
 
 struct gelu_exact_gradient_op {  // dy (Phi(x) + x phi(x)), the normal distribution and its density
@@ -42,7 +42,7 @@ struct gelu_exact_gradient_op {  // dy (Phi(x) + x phi(x)), the normal distribut
     constexpr V root_half = V(0.70710678118654752440), density = V(0.39894228040143267794);  // 1 / sqrt(2 pi)
     return dy * (V(0.5) * (V(1) + math::erf(x * root_half)) + x * (density * math::exp(V(-0.5) * (x * x))));
   }
-  template <class Call> static void kernel(Call& call) { detail::each_point<gelu_exact_gradient_op>(call); }
+  template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) { detail::each_point<gelu_exact_gradient_op>(call); }
 };
 struct gelu_exact_op {
   static constexpr std::string_view name = "gelu_exact", annotation = "... -> ...";
@@ -51,7 +51,7 @@ struct gelu_exact_op {
     return V(0.5) * x * (V(1) + math::erf(x * V(0.70710678118654752440)));
   }
   static constexpr auto gradient(auto dy, auto, auto x) { return gradients{apply<gelu_exact_gradient_op>(dy, x)}; }
-  template <class Call> static void kernel(Call& call) { detail::each_point<gelu_exact_op>(call); }
+  template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) { detail::each_point<gelu_exact_op>(call); }
 };
 namespace ops {
 template <handle X> constexpr auto gelu(X x) { return apply<gelu_op>(x); }

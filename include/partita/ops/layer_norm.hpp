@@ -16,7 +16,7 @@ template <bool Bias> struct layer_norm_gradient_op {  // dy, x, scale, mean, inv
   template <class Shape> static std::size_t workspace(Shape const& s) {
     return detail::normalize_rows_workspace(s.rest(), s.extent('h'), s.element_size);
   }
-  template <class Call> static void kernel(Call& call) {
+  template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) {
     auto* dx = call.template output<0>();
     decltype(dx) dbias = nullptr;
     if constexpr (Bias) dbias = call.template output<2>();
@@ -38,7 +38,7 @@ template <bool Bias> struct layer_norm_op {  // x, scale[, bias] -> y, mean, inv
   static constexpr auto gradient(auto dy, auto y, auto x, auto scale, auto) requires Bias {
     return apply<layer_norm_gradient_op<true>>(std::get<0>(dy), x, scale, std::get<1>(y), std::get<2>(y));
   }
-  template <class Call> static void kernel(Call& call) {
+  template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) {
     auto const* x = call.template input<0>();
     auto const* scale = call.template input<1>();
     decltype(scale) bias = nullptr;

@@ -6,6 +6,7 @@
 
 #include <partita/model/apply.hpp>
 #include <partita/ops/annotation_text.hpp>
+#include <partita/ops/row_blocks.hpp>
 
 namespace partita {
 
@@ -65,7 +66,7 @@ template <int M> struct bias_text {
     return t;
   }();
 };
-template <class Call> std::size_t extent_of_run(Call const& call, char first, int count) {
+template <class Call> PARTITA_HOST_DEVICE std::size_t extent_of_run(Call const& call, char first, int count) {
   std::size_t n = 1;
   for (int i = 0; i < count; ++i) n *= call.extent(static_cast<char>(first + i));
   return n;
@@ -78,7 +79,7 @@ template <int K, int M, bool Turned> struct linear_weight_op {
                                     annotation = detail::linear_text<K, M, Turned>::weight.view();
   static constexpr bool accumulates = true;
   static constexpr double flops_per_point = 2;
-  template <class Call> static void kernel(Call& call) {
+  template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) {
     auto const* x = call.template input<0>();
     auto const* dy = call.template input<1>();
     const std::size_t rows = call.rest(), k = detail::extent_of_run(call, 'a', K),
@@ -96,7 +97,7 @@ template <int K, int M, bool Turned> struct linear_op {
     return gradients{[=] { return apply<linear_op<M, K, !Turned>>(dy, w); },
                       [=] { return apply<linear_weight_op<K, M, Turned>>(x, dy); }};
   }
-  template <class Call> static void kernel(Call& call) {
+  template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) {
     auto const* x = call.template input<0>();
     auto const* w = call.template input<1>();
     const std::size_t rows = call.rest(), k = detail::extent_of_run(call, 'a', K),
@@ -109,7 +110,45 @@ template <int K, int M, bool Turned> struct linear_op {
 template <int M> struct bias_grad_op {
   static constexpr std::string_view name = "bias.grad", annotation = detail::bias_text<M>::backward.view();
   static constexpr bool accumulates = true;
-  template <class Call> static void kernel(Call& call) {
+  template <class Shape> static std::size_t workspace(Shape const& s) {
+    if (s.workers > 0) return 0;
+    std::size_t m = 1;
+    for (int i = 0; i < M; ++i) m *= s.extent(static_cast<char>('m' + i));
+    return detail::row_blocks(s.rest()).count() * m * (s.element_size < sizeof(float) ? sizeof(float) : s.element_size);
+  }
+  template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) {
+    if constexpr (Call::on_host) by_columns(call);
+    else by_blocks_of_rows(call);
+  }
+
+ private:
+  // On a GPU: sums over blocks of rows, then over blocks. Members take columns that lie next to each other.
+  template <class Call> PARTITA_HOST_DEVICE static void by_blocks_of_rows(Call& call) {
+    auto const* dy = call.template input<0>();
+    auto* out = call.template output<0>();
+    using value = std::remove_pointer_t<decltype(out)>;
+    using sum_type = typename Call::accumulation_type;
+    constexpr std::size_t width = 256;
+    const std::size_t m = detail::extent_of_run(call, 'm', M), stretches = (m + width - 1) / width;
+    const detail::row_blocks blocks(call.rest());
+    const bool add = call.accumulate();
+    sum_type* const sums = call.template scratch<sum_type>();  // [block, m]
+    call.rows(blocks.count() * stretches, [=](std::size_t item, auto const& team) {
+      const std::size_t b = item / stretches, column = item % stretches * width, first = b * blocks.block, end = blocks.end(b);
+      team.each(m - column < width ? m - column : width, [=](std::size_t j) {
+        sum_type total = 0;
+        for (std::size_t row = first; row < end; ++row) total += sum_type(dy[row * m + column + j]);
+        sums[b * m + column + j] = total;
+      });
+    });
+    call.each(m, [=](std::size_t j) {
+      sum_type total = add ? sum_type(out[j]) : sum_type(0);
+      for (std::size_t b = 0; b < blocks.count(); ++b) total += sums[b * m + j];
+      out[j] = static_cast<value>(total);
+    });
+  }
+  // On the CPU: every worker takes columns, and goes through all rows.
+  template <class Call> static void by_columns(Call& call) {
     auto const* dy = call.template input<0>();
     auto* out = call.template output<0>();
     using value = std::remove_pointer_t<decltype(out)>;
@@ -143,15 +182,16 @@ template <int M> struct bias_op {
   static constexpr auto gradient(auto dy, auto, auto, auto) {
     return gradients{dy, [=] { return apply<bias_grad_op<M>>(dy); }};
   }
-  template <class Call> static void kernel(Call& call) {
+  template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) {
     auto const* x = call.template input<0>();
     auto const* b = call.template input<1>();
     auto* y = call.template output<0>();
     const std::size_t m = detail::extent_of_run(call, 'm', M);
+    using element = std::remove_pointer_t<decltype(y)>;
     call.rows(call.rest(), [=](std::size_t row, auto team) {
       auto const* from = x + row * m;
       auto* to = y + row * m;
-      team.each(m, [=](std::size_t j) { to[j] = from[j] + b[j]; });
+      team.each(m, [=](std::size_t j) { to[j] = static_cast<element>(from[j] + b[j]); });
     });
   }
 };

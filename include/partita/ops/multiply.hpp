@@ -11,7 +11,7 @@ struct multiply_op {
   static constexpr auto gradient(auto dy, auto, auto a, auto b) {
     return gradients{[=] { return apply<multiply_op>(dy, b); }, [=] { return apply<multiply_op>(dy, a); }};
   }
-  template <class Call> static void kernel(Call& call) { detail::each_point<multiply_op>(call); }
+  template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) { detail::each_point<multiply_op>(call); }
 };
 namespace ops {
 template <handle A, handle B> constexpr auto multiply(A a, B b) { return apply<multiply_op>(a, b); }

@@ -22,7 +22,7 @@ inline std::size_t normalize_rows_workspace(std::size_t rows, std::size_t h, std
 // dy, x, dx: rows x h. scale, dscale, dbias: h. means, inverses: one a row. `means` is null if not Centred, `dbias`
 // if there is none. scratch: normalize_rows_workspace.
 template <bool Centred, class Call, class T, class A>
-void normalize_rows_gradient(Call& call, T const* dy, T const* x, T const* scale, A const* means, A const* inverses,
+PARTITA_HOST_DEVICE void normalize_rows_gradient(Call& call, T const* dy, T const* x, T const* scale, A const* means, A const* inverses,
                              T* dx, T* dscale, T* dbias) {
   const std::size_t h = call.extent('h');
   const row_blocks blocks(call.rest());

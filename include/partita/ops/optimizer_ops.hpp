@@ -12,12 +12,14 @@ namespace partita {
 struct square_sum_op {
   static constexpr std::string_view name = "square_sum", annotation = "...+ ->", dtypes = "T -> A";
   static constexpr double flops_per_point = 2;
-  template <class Call> static void kernel(Call& call) {
+  template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) {
     auto const* x = call.template input<0>();
     using sum_type = std::remove_pointer_t<decltype(call.template output<0>())>;
-    *call.template output<0>() = call.sum(call.size(), [=](std::size_t i) {
+    auto* const y = call.template output<0>();
+    const sum_type total = call.sum(call.size(), [=](std::size_t i) {
       return static_cast<sum_type>(x[i]) * static_cast<sum_type>(x[i]);
     });
+    call.once([=] { *y = total; });
   }
 };
 
@@ -25,18 +27,20 @@ struct square_sum_op {
 struct sum_of_all_op {
   static constexpr std::string_view name = "sum_of_all", annotation = "... -> ...";
   static constexpr bool variadic = true;
-  template <class Call> static void kernel(Call& call) {
+  template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) {
     auto* y = call.template output<0>();
-    auto total = *y;
-    total = 0;
-    for (int i = 0; i < call.input_count(); ++i) total += *call.input_at(i);
-    *y = total;
+    const Call terms = call;
+    call.once([=] {
+      std::remove_pointer_t<decltype(y)> total = 0;
+      for (int i = 0; i < terms.input_count(); ++i) total += *terms.input_at(i);
+      *y = total;
+    });
   }
 };
 
 struct square_root_op {
   static constexpr std::string_view name = "square_root", annotation = "... -> ...";
-  template <class Call> static void kernel(Call& call) {
+  template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) {
     auto const* x = call.template input<0>();
     auto* y = call.template output<0>();
     call.each(call.size(), [=](std::size_t i) { y[i] = std::sqrt(x[i]); });
@@ -46,51 +50,47 @@ struct square_root_op {
 // The factor that brings a gradient of this norm down to the limit (attribute 0), or 1; NaN where the norm is not finite.
 struct clip_scale_op {
   static constexpr std::string_view name = "clip_scale", annotation = "... -> ...";
-  template <class Call> static void kernel(Call& call) {
-    auto const norm = *call.template input<0>();
+  template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) {
+    auto const norm = call.scalar(call.template input<0>());
+    auto* const y = call.template output<0>();
     using value = std::remove_const_t<decltype(norm)>;
     const value limit = static_cast<value>(call.attribute(0));
-    *call.template output<0>() = norm - norm != value(0) ? norm - norm : norm > limit ? limit / norm : value(1);
+    call.once([=] { *y = norm - norm != value(0) ? norm - norm : norm > limit ? limit / norm : value(1); });
   }
 };
 
 // 1 while the loss is finite, else NaN, which the updates below take as a word to leave everything as it is.
 struct finite_guard_op {
   static constexpr std::string_view name = "finite_guard", annotation = "... -> ...";
-  template <class Call> static void kernel(Call& call) {
-    auto const loss = *call.template input<0>();
+  template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) {
+    auto const loss = call.scalar(call.template input<0>());
+    auto* const y = call.template output<0>();
     using value = std::remove_const_t<decltype(loss)>;
-    *call.template output<0>() = loss - loss == value(0) ? value(1) : loss - loss;
+    call.once([=] { *y = loss - loss == value(0) ? value(1) : loss - loss; });
   }
 };
 
 namespace detail {
 // A step whose gradients are not finite changes nothing: the trainer stops and names the op that made them so.
-template <class Value, class Call> bool skip_update(Call& call, Value scale) {
-  if (scale - scale == Value(0)) return false;
-  auto keep = [&](auto const* from, auto* to) {
-    if (from != to) call.each(call.size(), [=](std::size_t i) { to[i] = from[i]; });
-  };
-  keep(call.template input<0>(), call.template output<0>());
-  if constexpr (Call::output_count > 1) keep(call.template input<1>(), call.template output<1>());
-  if constexpr (Call::output_count > 2) keep(call.template input<2>(), call.template output<2>());
-  return true;
-}
+template <class Value> PARTITA_HOST_DEVICE bool skips_update(Value scale) { return !(scale - scale == Value(0)); }
 }  // namespace detail
 
 // p' = p - rate (g s + decay p), momentum 0; s: the clip scale. Attributes: weight decay.
 struct sgd_op {
   static constexpr std::string_view name = "sgd", annotation = "..., ..., -> ...", dtypes = "T, T, A -> T";
   static constexpr double flops_per_point = 4;
-  template <class Call> static void kernel(Call& call) {
+  template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) {
     auto const* p = call.template input<0>();
     auto const* g = call.template input<1>();
     auto* out = call.template output<0>();
     using value = std::remove_pointer_t<decltype(out)>;
-    const value scale = static_cast<value>(*call.template input<2>()), rate = static_cast<value>(call.learning_rate()),
+    const value scale = static_cast<value>(call.scalar(call.template input<2>())), rate = static_cast<value>(call.learning_rate()),
                 decay = static_cast<value>(call.attribute(0));
-    if (detail::skip_update(call, scale)) return;
-    call.each(call.size(), [=](std::size_t i) { out[i] = p[i] - rate * (g[i] * scale + decay * p[i]); });
+    const bool skip = detail::skips_update(scale);
+    call.each(call.size(), [=](std::size_t i) {
+      const value moved = p[i] - rate * (g[i] * scale + decay * p[i]);
+      out[i] = skip ? p[i] : moved;
+    });
   }
 };
 
@@ -99,20 +99,20 @@ struct momentum_op {
   static constexpr std::string_view name = "momentum", annotation = "..., ..., ..., -> ..., ...",
                                     dtypes = "T, T, T, A -> T, T";
   static constexpr double flops_per_point = 6;
-  template <class Call> static void kernel(Call& call) {
+  template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) {
     auto const* p = call.template input<0>();
     auto const* v = call.template input<1>();
     auto const* g = call.template input<2>();
     auto* p_out = call.template output<0>();
     auto* v_out = call.template output<1>();
     using value = std::remove_pointer_t<decltype(p_out)>;
-    const value scale = static_cast<value>(*call.template input<3>()), rate = static_cast<value>(call.learning_rate()),
+    const value scale = static_cast<value>(call.scalar(call.template input<3>())), rate = static_cast<value>(call.learning_rate()),
                 decay = static_cast<value>(call.attribute(0)), momentum = static_cast<value>(call.attribute(1));
-    if (detail::skip_update(call, scale)) return;
+    const bool skip = detail::skips_update(scale);
     call.each(call.size(), [=](std::size_t i) {
-      const value moved = momentum * v[i] + (g[i] * scale + decay * p[i]);
-      v_out[i] = moved;
-      p_out[i] = p[i] - rate * moved;
+      const value moved = momentum * v[i] + (g[i] * scale + decay * p[i]), next = p[i] - rate * moved;
+      v_out[i] = skip ? v[i] : moved;
+      p_out[i] = skip ? p[i] : next;
     });
   }
 };
@@ -123,7 +123,7 @@ struct adamw_op {
   static constexpr std::string_view name = "adamw", annotation = "..., ..., ..., ..., -> ..., ..., ...",
                                     dtypes = "T, T, T, T, A -> T, T, T";
   static constexpr double flops_per_point = 14;
-  template <class Call> static void kernel(Call& call) {
+  template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) {
     auto const* p = call.template input<0>();
     auto const* m = call.template input<1>();
     auto const* v = call.template input<2>();
@@ -133,19 +133,20 @@ struct adamw_op {
     auto* v_out = call.template output<2>();
     using value = std::remove_pointer_t<decltype(p_out)>;
     const double step = static_cast<double>(call.step()) + 1, b1 = call.attribute(1), b2 = call.attribute(2);
-    const value scale = static_cast<value>(*call.template input<4>()), rate = static_cast<value>(call.learning_rate()),
+    const value scale = static_cast<value>(call.scalar(call.template input<4>())), rate = static_cast<value>(call.learning_rate()),
                 decay = static_cast<value>(call.learning_rate() * call.attribute(0)), beta1 = static_cast<value>(b1),
                 beta2 = static_cast<value>(b2), epsilon = static_cast<value>(call.attribute(3)),
                 first = static_cast<value>(1 / (1 - std::pow(b1, step))),
                 second = static_cast<value>(1 / (1 - std::pow(b2, step)));
-    if (detail::skip_update(call, scale)) return;
+    const bool skip = detail::skips_update(scale);
     call.each(call.size(), [=](std::size_t i) {
       const value grad = g[i] * scale;
       const value mean = beta1 * m[i] + (1 - beta1) * grad;
       const value square = beta2 * v[i] + (1 - beta2) * grad * grad;
-      m_out[i] = mean;
-      v_out[i] = square;
-      p_out[i] = p[i] - decay * p[i] - rate * (mean * first) / (math::sqrt(square * second) + epsilon);
+      const value next = p[i] - decay * p[i] - rate * (mean * first) / (math::sqrt(square * second) + epsilon);
+      m_out[i] = skip ? m[i] : mean;
+      v_out[i] = skip ? v[i] : square;
+      p_out[i] = skip ? p[i] : next;
     });
   }
 };

@@ -21,7 +21,7 @@ template <class Op> constexpr int parameter_count() {
   else return 0;
 }
 
-template <class Op, class Call> void each_point(Call& call) {
+template <class Op, class Call> PARTITA_HOST_DEVICE void each_point(Call& call) {
   constexpr int inputs = annotation_of<Op>::parsed.input_count, parameters = parameter_count<Op>();
   static_assert(inputs == 1 || inputs == 2);
   static_assert(parameters <= 1);

@@ -28,7 +28,7 @@ template <class To, int At, int Trailing> struct rename_op {
     return gradients{
         apply<rename_op<typename decltype(x)::like_type::template axis_at<At>, At, Trailing>>(dy)};
   }
-  template <class Call> static void kernel(Call& call) {
+  template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) {
     auto const* x = call.template input<0>();
     auto* y = call.template output<0>();
     call.each(call.size(), [=](std::size_t i) { y[i] = x[i]; });

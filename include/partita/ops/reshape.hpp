@@ -16,7 +16,7 @@ template <class...> struct one_axis_is_not_the_product_of_the_two;
 
 namespace detail {
 inline constexpr std::string_view two_axes = "a b", one_axis_of_two = "(a b)";
-template <class Call> void copy_whole(Call& call) {
+template <class Call> PARTITA_HOST_DEVICE void copy_whole(Call& call) {
   auto const* x = call.template input<0>();
   auto* y = call.template output<0>();
   call.each(call.size(), [=](std::size_t i) { y[i] = x[i]; });
@@ -45,7 +45,7 @@ template <class Merged, int At, int Trailing> struct merge_op {
     return gradients{apply<split_axis_op<typename like_type::template axis_at<At>,
                                           typename like_type::template axis_at<At + 1>, At, Trailing>>(dy)};
   }
-  template <class Call> static void kernel(Call& call) { detail::copy_whole(call); }
+  template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) { detail::copy_whole(call); }
 };
 // The inverse: axis number At becomes First and Second.
 template <class First, class Second, int At, int Trailing> struct split_axis_op {
@@ -59,7 +59,7 @@ template <class First, class Second, int At, int Trailing> struct split_axis_op 
     return gradients{
         apply<merge_op<typename decltype(x)::like_type::template axis_at<At>, At, Trailing>>(dy)};
   }
-  template <class Call> static void kernel(Call& call) { detail::copy_whole(call); }
+  template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) { detail::copy_whole(call); }
 };
 
 namespace ops {

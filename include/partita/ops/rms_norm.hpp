@@ -14,7 +14,7 @@ struct rms_norm_gradient_op {  // dy, x, scale, inverse root -> dx, dscale
   template <class Shape> static std::size_t workspace(Shape const& s) {
     return detail::normalize_rows_workspace(s.rest(), s.extent('h'), s.element_size);
   }
-  template <class Call> static void kernel(Call& call) {
+  template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) {
     auto* dx = call.template output<0>();
     auto const* inverses = call.template input<3>();
     const decltype(inverses) no_means = nullptr;
@@ -32,7 +32,7 @@ struct rms_norm_op {  // x, scale -> y, inverse root; attribute 0: epsilon
   static constexpr auto gradient(auto dy, auto y, auto x, auto scale) {
     return apply<rms_norm_gradient_op>(std::get<0>(dy), x, scale, std::get<1>(y));
   }
-  template <class Call> static void kernel(Call& call) {
+  template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) {
     auto const* x = call.template input<0>();
     auto const* scale = call.template input<1>();
     auto* y = call.template output<0>();

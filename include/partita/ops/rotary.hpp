@@ -39,7 +39,7 @@ template <int Between> struct rotary_op {
   template <class Shape> static std::size_t workspace(Shape const& shape) {  // cosine and sine, by position and pair
     return shape.extent('s') * shape.extent('d') * (shape.element_size < sizeof(float) ? sizeof(float) : shape.element_size);
   }
-  template <class Call> static void kernel(Call& call) {
+  template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) {
     auto const* x = call.template input<0>();
     auto* y = call.template output<0>();
     using element = std::remove_pointer_t<decltype(y)>;

@@ -26,7 +26,7 @@ template <class Slot, int At> struct assign_slots_op {
   template <class Shape> static std::size_t workspace(Shape const& shape) {  // each token's last choice, each expert's tokens
     return shape.rest() * (shape.extent('s') + shape.extent('e')) * sizeof(std::int32_t);
   }
-  template <class Call> static void kernel(Call& call) {
+  template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) {
     auto const* all_gates = call.template input<0>();
     auto* all_slots = call.template output<0>();
     const std::size_t tokens = call.extent('s'), experts = call.extent('e'), slots = call.extent('c');
@@ -73,7 +73,7 @@ template <class Slot, int At> struct assign_slots_op {
 struct load_balance_gradient_op {  // dy: ...; gates: ... s e -> dp: ... s e
   static constexpr std::string_view name = "load_balance.grad", annotation = "..., ... s^ e -> ... s e", dtypes = "A, T -> T";
   static constexpr double flops_per_point = 2;
-  template <class Call> static void kernel(Call& call) {
+  template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) {
     auto const* dy = call.template input<0>();
     auto const* gates = call.template input<1>();
     auto* dp = call.template output<0>();
@@ -97,7 +97,7 @@ struct load_balance_op {  // probabilities, gates: ... s e -> ...
   static constexpr auto gradient(auto dy, auto, auto, auto gates) {
     return gradients{apply<load_balance_gradient_op>(dy, gates), none{}};
   }
-  template <class Call> static void kernel(Call& call) {
+  template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) {
     auto const* probabilities = call.template input<0>();
     auto const* gates = call.template input<1>();
     auto* y = call.template output<0>();

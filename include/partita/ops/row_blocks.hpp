@@ -3,15 +3,17 @@
 #pragma once
 #include <cstddef>
 
+#include <partita/core/host_device.hpp>
+
 namespace partita::detail {
 
 struct row_blocks {
   static constexpr std::size_t most = 64, least_rows = 32;
   std::size_t rows, block;
-  explicit row_blocks(std::size_t n)
+  PARTITA_HOST_DEVICE explicit row_blocks(std::size_t n)
       : rows(n), block((n + most - 1) / most < least_rows ? least_rows : (n + most - 1) / most) {}
-  std::size_t count() const { return (rows + block - 1) / block; }
-  std::size_t end(std::size_t b) const { return (b + 1) * block < rows ? (b + 1) * block : rows; }
+  PARTITA_HOST_DEVICE std::size_t count() const { return (rows + block - 1) / block; }
+  PARTITA_HOST_DEVICE std::size_t end(std::size_t b) const { return (b + 1) * block < rows ? (b + 1) * block : rows; }
 };
 
 }  // namespace partita::detail

@@ -12,7 +12,7 @@ struct scale_op {
   static constexpr auto gradient(auto dy, auto y, auto) {
     return gradients{apply<scale_op>(attributes{{y.attribute(0)}}, dy)};
   }
-  template <class Call> static void kernel(Call& call) { detail::each_point<scale_op>(call); }
+  template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) { detail::each_point<scale_op>(call); }
 };
 namespace ops {
 template <handle X> constexpr auto scale(X x, double factor) { return apply<scale_op>(attributes{{factor}}, x); }

@@ -53,7 +53,7 @@ template <class Axis, int At, int Trailing> struct slice_grad_op {
   static constexpr bool passes_partial = true;
   static constexpr double flops_per_point = 0;
   template <int O, int P> using output_axis = std::conditional_t<P == At, Axis, void>;
-  template <class Call> static void kernel(Call& call) {
+  template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) {
     auto const* dy = call.template input<0>();
     auto* dx = call.template output<0>();
     using value = std::remove_pointer_t<decltype(dx)>;
@@ -78,7 +78,7 @@ template <class Part, int At, int Trailing> struct slice_op {
     return gradients{apply<slice_grad_op<typename decltype(x)::like_type::template axis_at<At>, At, Trailing>>(
         attributes{{y.attribute(0), y.attribute(1)}}, dy)};
   }
-  template <class Call> static void kernel(Call& call) {
+  template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) {
     auto const* x = call.template input<0>();
     auto* y = call.template output<0>();
     const detail::slice_place at = detail::place_of_slice<Trailing>(call);

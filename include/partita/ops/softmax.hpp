@@ -26,7 +26,7 @@ inline constexpr std::string_view softmax_gradient_annotations[max_rank]{
 template <int After> struct softmax_gradient_op {  // dx = y (dy - sum dy y)
   static constexpr std::string_view name = "softmax.grad", annotation = detail::softmax_gradient_annotations[After];
   static constexpr double flops_per_point = 4;
-  template <class Call> static void kernel(Call& call) {
+  template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) {
     auto const* dy = call.template input<0>();
     auto const* y = call.template input<1>();
     auto* dx = call.template output<0>();
@@ -50,7 +50,7 @@ template <int After> struct softmax_op {
   static constexpr auto gradient(auto dy, auto y, auto) {
     return gradients{apply<softmax_gradient_op<After>>(dy, y)};
   }
-  template <class Call> static void kernel(Call& call) {
+  template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) {
     auto const* x = call.template input<0>();
     auto* y = call.template output<0>();
     using element = std::remove_pointer_t<decltype(y)>;

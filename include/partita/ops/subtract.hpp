@@ -12,7 +12,7 @@ struct subtract_op {
   static constexpr auto gradient(auto dy, auto, auto, auto) {
     return gradients{dy, [=] { return apply<scale_op>(attributes{{-1}}, dy); }};
   }
-  template <class Call> static void kernel(Call& call) { detail::each_point<subtract_op>(call); }
+  template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) { detail::each_point<subtract_op>(call); }
 };
 namespace ops {
 template <handle A, handle B> constexpr auto subtract(A a, B b) { return apply<subtract_op>(a, b); }

@@ -22,7 +22,7 @@ inline constexpr std::string_view sum_annotations[max_rank]{"... v+ -> ...",
                                                             "... v+ a b c d -> ... a b c d",
                                                             "v+ a b c d e -> a b c d e"};
 
-template <class Call> double whole_elements(Call const& call) {
+template <class Call> PARTITA_HOST_DEVICE double whole_elements(Call const& call) {
   double n = 1;
   for (int d = 0; d < call.info().dim_count; ++d) n *= static_cast<double>(call.arguments().wholes[d]);
   return n;
@@ -32,10 +32,10 @@ template <class Call> double whole_elements(Call const& call) {
 template <bool Mean> struct spread_all_op {  // x: ..., dy: scalar -> dx: ..., every element dy, or dy / elements
   static constexpr std::string_view name = Mean ? "mean.grad" : "sum.grad", annotation = "..., -> ...",
                                     dtypes = "T, A -> T";
-  template <class Call> static void kernel(Call& call) {
+  template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) {
     auto* dx = call.template output<0>();
     using element = std::remove_pointer_t<decltype(dx)>;
-    auto dy = *call.template input<1>();
+    auto dy = call.scalar(call.template input<1>());
     if constexpr (Mean) dy /= static_cast<decltype(dy)>(detail::whole_elements(call));
     const element value = static_cast<element>(dy);
     call.each(call.size(), [=](std::size_t i) { dx[i] = value; });
@@ -44,20 +44,20 @@ template <bool Mean> struct spread_all_op {  // x: ..., dy: scalar -> dx: ..., e
 template <bool Mean> struct sum_all_op {
   static constexpr std::string_view name = Mean ? "mean" : "sum", annotation = "...+ ->", dtypes = "T -> A";
   static constexpr auto gradient(auto dy, auto, auto x) { return gradients{apply<spread_all_op<Mean>>(x, dy)}; }
-  template <class Call> static void kernel(Call& call) {
+  template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) {
     auto const* x = call.template input<0>();
     auto* y = call.template output<0>();
     using A = std::remove_pointer_t<decltype(y)>;
     A total = call.sum(call.size(), [=](std::size_t i) { return A(x[i]); });
     if constexpr (Mean) total /= static_cast<A>(detail::whole_elements(call));
-    *y = total;
+    call.once([=] { *y = total; });
   }
 };
 
 template <int After, bool Mean> struct spread_axis_op {
   static constexpr std::string_view name = Mean ? "mean_over.grad" : "sum_over.grad",
                                     annotation = detail::spread_annotations[After];
-  template <class Call> static void kernel(Call& call) {
+  template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) {
     auto const* dy = call.template input<1>();
     auto* dx = call.template output<0>();
     using element = std::remove_pointer_t<decltype(dx)>;
@@ -83,7 +83,7 @@ template <int After, bool Mean> struct sum_axis_op {
   static constexpr auto gradient(auto dy, auto, auto x) {
     return gradients{apply<spread_axis_op<After, Mean>>(x, dy)};
   }
-  template <class Call> static void kernel(Call& call) {
+  template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) {
     auto const* x = call.template input<0>();
     auto* y = call.template output<0>();
     using element = std::remove_pointer_t<decltype(y)>;

@@ -20,7 +20,7 @@ PARTITA_HOST_DEVICE bool is_among_largest(T const* line, Stride stride, std::siz
 
 template <int After> struct top_k_gradient_op {  // dy, x -> dx. Attribute 0: k.
   static constexpr std::string_view name = "top_k.grad", annotation = detail::softmax_gradient_annotations[After];
-  template <class Call> static void kernel(Call& call) {
+  template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) {
     auto const* dy = call.template input<0>();
     auto const* x = call.template input<1>();
     auto* dx = call.template output<0>();
@@ -39,7 +39,7 @@ template <int After> struct top_k_op {  // x -> y. Attributes: k, the value of t
   static constexpr auto gradient(auto dy, auto y, auto x) {
     return gradients{apply<top_k_gradient_op<After>>(attributes{{y.attribute(0)}}, dy, x)};
   }
-  template <class Call> static void kernel(Call& call) {
+  template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) {
     auto const* x = call.template input<0>();
     auto* y = call.template output<0>();
     using element = std::remove_pointer_t<decltype(y)>;

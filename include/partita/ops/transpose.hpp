@@ -91,7 +91,7 @@ template <int... Order> struct transpose_op {
   static constexpr auto gradient(auto dy, auto, auto) {
     return gradients{inverse(dy, std::make_index_sequence<sizeof...(Order)>{})};
   }
-  template <class Call> static void kernel(Call& call) {
+  template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) {
     constexpr std::size_t rank = sizeof...(Order) + 1;  // '...' is one axis
     constexpr std::size_t order[]{static_cast<std::size_t>(Order)...};
     std::array<std::size_t, rank> extents{call.rest()}, strides{};

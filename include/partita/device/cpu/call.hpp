@@ -8,12 +8,14 @@
 #include <tuple>
 #include <type_traits>
 
+#include <partita/core/data_fault.hpp>
 #include <partita/core/words.hpp>
 #include <partita/core/hash.hpp>
 #include <partita/core/math.hpp>
 #include <partita/device/cpu/blas.hpp>
 #include <partita/device/cpu/team.hpp>
 #include <partita/device/cpu/workers.hpp>
+#include <partita/device/typed_op.hpp>
 #include <partita/model/graph_entries.hpp>
 #include <partita/program/step.hpp>
 
@@ -35,54 +37,10 @@ struct launch_arguments {
   workers* team = nullptr;  // null: the calling thread alone
 };
 
-// What an op's `static std::size_t workspace(shape const&)`, the bytes of its scratch, may depend on.
-struct shape {
-  op_info const* info;
-  std::size_t const* extents;  // of the piece, per letter
-  std::size_t workers;
-  std::size_t element_size;  // of the first float input, in bytes
-  std::size_t extent(char letter) const {
-    for (int d = 0; d < info->dim_count; ++d)
-      if (info->dims[d].letter == letter) return extents[d];
-    return 1;
-  }
-  std::size_t rest() const {
-    std::size_t n = 1;
-    for (int d = 0; d < info->dim_count; ++d)
-      if (info->dims[d].letter == rest_letter) n *= extents[d];
-    return n;
-  }
-};
-
+using shape = piece_shape;
 namespace detail {
-inline std::size_t elements(operand const& x, std::size_t const* extents) {
-  std::size_t n = 1;
-  for (int a = 0; a < x.rank; ++a) {
-    n *= extents[x.dims[a]];
-    if (x.inner[a] >= 0) n *= extents[x.inner[a]];
-  }
-  return n;
-}
-template <class Op, dtype... In> struct typed_op {
-  static constexpr int input_count = annotation_of<Op>::parsed.input_count;
-  static constexpr int output_count = annotation_of<Op>::parsed.output_count;
-  static constexpr dtype inputs[sizeof...(In) + 1]{In..., f32};
-  static constexpr typed types = resolve_dtypes(dtypes_of<Op>(), output_count, inputs, static_cast<int>(sizeof...(In)));
-  // The CPU computes in f32, f64 and i32. An op with operands of narrower types runs on floats (on_cpu::widened), unless
-  // it takes any type as it is.
-  static constexpr bool is_widened() {
-    if constexpr (requires { Op::converts; }) return false;
-    bool any = false;
-    for (dtype d : inputs) any = any || is_narrow(d);
-    for (int o = 0; o < output_count; ++o) any = any || is_narrow(types.outputs[o]);
-    return any;
-  }
-  static constexpr std::size_t element_size() {
-    for (int i = 0; i < static_cast<int>(sizeof...(In)); ++i)
-      if (is_float(inputs[i])) return size_of(inputs[i]);
-    return size_of(f32);
-  }
-};
+using partita::detail::elements;
+using partita::detail::typed_op;
 }  // namespace detail
 
 template <class Op, dtype... In> class call {
@@ -99,6 +57,7 @@ template <class Op, dtype... In> class call {
   static constexpr std::size_t grain = 8192;  // elements below which a second thread is not worth waking
 
   static constexpr int output_count = types::output_count;
+  static constexpr bool on_host = true;  // kernels may keep arrays of their own and call BLAS inside loops
 
   template <int I> using input_type = element_t<types::inputs[I]>;
   template <int O> using output_type = element_t<types::types.outputs[O]>;
@@ -143,6 +102,10 @@ template <class Op, dtype... In> class call {
   double learning_rate() const { return a_.step->learning_rate; }
   bool training() const { return a_.step->training; }
   bool accumulate() const { return a_.accumulate; }
+  // What a scalar operand holds. Kernels read it by this alone: outside loops a GPU's host runs them too.
+  template <class T> std::remove_const_t<T> scalar(T* at) const { return *at; }
+  // Throws what `Op` has to say of a mistake in its data.
+  template <class Of> [[noreturn]] void refuse(data_fault const& f) const { throw error(Of::words_of(f)); }
   template <class T> T* scratch() const { return static_cast<T*>(a_.scratch); }
   std::size_t worker_count() const { return a_.team == nullptr ? 1 : a_.team->size(); }
 
@@ -158,6 +121,8 @@ template <class Op, dtype... In> class call {
       team{}.each(end - begin, [=](std::size_t i) { f(begin + i); });
     });
   }
+  // f(), once: for what a kernel writes beside its loops.
+  template <class F> void once(F f) const { f(); }
   // The sum of f(i) over i < n, in the type that f returns. The order of additions depends on n alone.
   template <class F> auto sum(std::size_t n, F f) const {
     using value = std::decay_t<decltype(f(n))>;

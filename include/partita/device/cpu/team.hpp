@@ -15,7 +15,7 @@ namespace partita::on_cpu {
 #if defined(__clang__)
 #define PARTITA_INDEPENDENT_LOOP _Pragma("clang loop vectorize(assume_safety)")
 #define PARTITA_REDUCTION_LOOP PARTITA_INDEPENDENT_LOOP
-#elif defined(__GNUC__)
+#elif defined(__GNUC__) && !defined(__CUDACC__)  // nvcc, which reads it too, knows no such pragma
 #define PARTITA_INDEPENDENT_LOOP _Pragma("GCC ivdep")
 #define PARTITA_REDUCTION_LOOP _Pragma("GCC ivdep") _Pragma("GCC unroll 16")
 #else
