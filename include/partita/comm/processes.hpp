@@ -3,6 +3,7 @@
 #pragma once
 #include <cstddef>
 #include <cstring>
+#include <functional>
 #include <numeric>
 #include <span>
 #include <string>
@@ -26,6 +27,9 @@ class processes {
   virtual void all_gather(void const* mine, void* all, std::span<std::size_t const> bytes, std::string_view what) = 0;
   // From any thread, at any time; the first call counts.
   virtual void abort(std::string reason) = 0;
+  // `then` is called at most once, on any thread, with the reason when a process has failed: by models that hear of it while
+  // no call is made.
+  virtual void on_abort(std::function<void(std::string const&)> then) { static_cast<void>(then); }
 };
 
 class one_process final : public processes {

@@ -1,0 +1,123 @@
+// A connection between two processes: whole messages over TCP.
+#pragma once
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include <partita/core/words.hpp>
+
+#include <partita/core/begin_planning_code.hpp>
+
+namespace partita::detail::sockets {
+
+class connection {
+ public:
+  connection() = default;
+  explicit connection(int descriptor) : descriptor_(descriptor) {
+    const int on = 1;
+    setsockopt(descriptor_, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    setsockopt(descriptor_, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+  }
+  connection(connection&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
+  connection& operator=(connection&& other) noexcept {
+    std::swap(descriptor_, other.descriptor_);
+    return *this;
+  }
+  ~connection() {
+    if (descriptor_ >= 0) ::close(descriptor_);
+  }
+  int descriptor() const { return descriptor_; }
+  bool is_open() const { return descriptor_ >= 0; }
+  // Who sends or receives, on any thread, is told that the other side has gone.
+  void shut() const {
+    if (descriptor_ >= 0) ::shutdown(descriptor_, SHUT_RDWR);
+  }
+
+  // False when the other side has gone.
+  bool send(void const* data, std::size_t bytes) const {
+    for (auto* at = static_cast<char const*>(data); bytes > 0;) {
+      const ssize_t sent = ::send(descriptor_, at, bytes, MSG_NOSIGNAL);
+      if (sent < 0 && errno == EINTR) continue;
+      if (sent <= 0) return false;
+      at += sent;
+      bytes -= static_cast<std::size_t>(sent);
+    }
+    return true;
+  }
+  bool receive(void* data, std::size_t bytes) const {
+    for (auto* at = static_cast<char*>(data); bytes > 0;) {
+      const ssize_t got = ::recv(descriptor_, at, bytes, 0);
+      if (got < 0 && errno == EINTR) continue;
+      if (got <= 0) return false;
+      at += got;
+      bytes -= static_cast<std::size_t>(got);
+    }
+    return true;
+  }
+
+ private:
+  int descriptor_ = -1;
+};
+
+// What a process says first on each of its two connections to process 0.
+struct greeting {
+  std::uint64_t magic = 0x7061727469746131;  // "partita1"
+  std::int32_t rank = 0, size = 0, news = 0;
+};
+
+using clock = std::chrono::steady_clock;
+
+// Waits for a connection; one that is not open when none has come by `end`.
+inline connection accept(connection const& listener, clock::time_point end) {
+  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - clock::now()).count();
+  timeval wait{left > 0 ? left / 1000 : 0, left > 0 ? left % 1000 * 1000 : 1};
+  setsockopt(listener.descriptor(), SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof wait);
+  const int made = ::accept(listener.descriptor(), nullptr, nullptr);
+  return made < 0 ? connection() : connection(made);
+}
+inline connection listen(int port, int others) {
+  connection made(::socket(AF_INET, SOCK_STREAM, 0));
+  const int on = 1;
+  setsockopt(made.descriptor(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  sockaddr_in at{};
+  at.sin_family = AF_INET;
+  at.sin_addr.s_addr = htonl(INADDR_ANY);
+  at.sin_port = htons(static_cast<std::uint16_t>(port));
+  if (::bind(made.descriptor(), reinterpret_cast<sockaddr const*>(&at), sizeof at) != 0 ||
+      ::listen(made.descriptor(), 2 * others + 8) != 0)
+    throw_error({"process 0 cannot listen at port ", port, ": ", std::strerror(errno), "; give another one in PARTITA_PORT"});
+  return made;
+}
+// Tries until it is let in; one that is not open when it was not by `end`.
+inline connection connect(std::string const& host, int port, clock::time_point end) {
+  addrinfo hints{}, *found = nullptr;
+  hints.ai_family = AF_INET;
+  hints.ai_socktype = SOCK_STREAM;
+  if (getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found) != 0 || found == nullptr)
+    throw_error({"MASTER_ADDR ", host, " is the name of no machine"});
+  connection made;
+  while (!made.is_open()) {
+    const int descriptor = ::socket(AF_INET, SOCK_STREAM, 0);
+    if (::connect(descriptor, found->ai_addr, found->ai_addrlen) == 0) made = connection(descriptor);
+    else ::close(descriptor);
+    if (!made.is_open() && clock::now() > end) break;
+    if (!made.is_open()) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  freeaddrinfo(found);
+  return made;
+}
+
+}  // namespace partita::detail::sockets
+
+#include <partita/core/end_planning_code.hpp>

@@ -1,0 +1,255 @@
+// Processes that find each other as torchrun's and Slurm's do: RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT. Over TCP they tell
+// each other what `processes` says, little and seldom; tensors go by NCCL.
+#pragma once
+#include <poll.h>
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <functional>
+#include <mutex>
+#include <span>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <partita/comm/communicator.hpp>
+#include <partita/comm/processes.hpp>
+#include <partita/comm/sockets/connection.hpp>
+#include <partita/core/hash.hpp>
+#include <partita/core/words.hpp>
+
+#include <partita/core/begin_planning_code.hpp>
+
+namespace partita {
+
+struct meeting_place {
+  int rank = 0, size = 1;
+  std::string host = "127.0.0.1";  // of process 0
+  int port = 29501;
+  double timeout_seconds = 60;  // for the processes to come
+
+  // Throws error that names the variable which is missing or wrong. The port is PARTITA_PORT, else the one after
+  // MASTER_PORT, where torchrun has a server of its own.
+  static meeting_place from_environment() {
+    meeting_place at;
+    at.rank = number("RANK", 0);
+    at.size = number("WORLD_SIZE", 1);
+    if (at.rank >= at.size) throw_error({"RANK is ", at.rank, ", but WORLD_SIZE is ", at.size});
+    if (char const* host = std::getenv("MASTER_ADDR")) at.host = host;
+    else if (at.size > 1) throw_error({"MASTER_ADDR is not set: the name of the machine of process 0"});
+    at.port = std::getenv("PARTITA_PORT") != nullptr ? number("PARTITA_PORT", 1)
+              : at.size > 1                          ? number("MASTER_PORT", 1) + 1
+                                                     : at.port;
+    return at;
+  }
+
+ private:
+  static int number(char const* name, int least) {
+    char const* const text = std::getenv(name);
+    if (text == nullptr)
+      throw_error({name, " is not set; torchrun sets it, with Slurm: RANK=$SLURM_PROCID WORLD_SIZE=$SLURM_NTASKS"});
+    char* end = nullptr;
+    const long value = std::strtol(text, &end, 10);
+    if (end == text || *end != '\0' || value < least || value > 1000000)
+      throw_error({name, " is \"", text, "\", not a number of ", least, " or more"});
+    return static_cast<int>(value);
+  }
+};
+
+// Process 0 collects and distributes. Each other process has two connections to it: for data, and to be told that one has
+// failed or gone, for which every process has a thread that sleeps.
+class socket_processes final : public processes {
+ public:
+  // Returns when all have come; throws error that says which have not.
+  explicit socket_processes(meeting_place const& at) : rank_(at.rank), size_(at.size), peers_(static_cast<std::size_t>(at.size)) {
+    if (size_ == 1) return;
+    const auto end = detail::sockets::clock::now() + std::chrono::milliseconds(static_cast<long>(at.timeout_seconds * 1000));
+    if (rank_ == 0) gather_others(at, end);
+    else join(at, end);
+    watcher_ = std::thread([this] { watch(); });
+  }
+  socket_processes(socket_processes const&) = delete;
+  socket_processes& operator=(socket_processes const&) = delete;
+  ~socket_processes() override {
+    leaving_ = true;
+    for (peer const& each : peers_)
+      if (each.news.is_open()) {
+        tell(each, {});  // goodbye
+        ::shutdown(each.news.descriptor(), SHUT_WR);
+      }
+    for (peer const& each : peers_) ::shutdown(each.news.descriptor(), SHUT_RD);
+    if (watcher_.joinable()) watcher_.join();
+  }
+
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+  void all_gather(void const* mine, void* all, std::span<std::size_t const> bytes, std::string_view what) override {
+    auto* const to = static_cast<std::byte*>(all);
+    std::vector<std::size_t> begin(bytes.size() + 1, 0);
+    for (std::size_t p = 0; p < bytes.size(); ++p) begin[p + 1] = begin[p] + bytes[p];
+    throw_if_aborted();
+    const auto me = static_cast<std::size_t>(rank_);
+    bool good = true;
+    const std::uint64_t purpose = hash(what);
+    if (rank_ != 0) {
+      good = peers_[0].data.send(&purpose, sizeof purpose) && (bytes[me] == 0 || peers_[0].data.send(mine, bytes[me])) &&
+             peers_[0].data.receive(to, begin.back());
+    } else {
+      if (bytes[0] > 0) std::memcpy(to, mine, bytes[0]);
+      for (std::size_t p = 1; p < peers_.size(); ++p) {
+        std::uint64_t other = 0;
+        good = good && peers_[p].data.receive(&other, sizeof other);
+        if (good && other != purpose) {
+          abort(words({"process ", p, " makes another call than \"", what, "\", which process 0 makes"}));
+          throw_if_aborted();
+        }
+        good = good && peers_[p].data.receive(to + begin[p], bytes[p]);
+      }
+      for (std::size_t p = 1; p < peers_.size(); ++p) good = good && peers_[p].data.send(to, begin.back());
+    }
+    if (good) return;
+    {
+      std::unique_lock lock(mutex_);
+      news_.wait_for(lock, std::chrono::seconds(2), [this] { return aborted_; });  // why may be on its way
+    }
+    note("a process has ended");
+    throw_if_aborted();
+  }
+  void abort(std::string reason) override { spread(words({"process ", rank_, " failed first: ", reason}), -1); }
+
+  // At once when one has failed.
+  void on_abort(std::function<void(std::string const&)> then) override {
+    std::unique_lock lock(mutex_);
+    if (aborted_) {
+      const std::string reason = reason_;
+      lock.unlock();
+      return then(reason);
+    }
+    listeners_.push_back(std::move(then));
+  }
+
+ private:
+  struct peer {
+    detail::sockets::connection data, news;
+    bool gone = false;  // said goodbye; the watcher's alone
+  };
+  using greeting = detail::sockets::greeting;
+
+  void gather_others(meeting_place const& at, detail::sockets::clock::time_point end) {
+    const detail::sockets::connection listener = detail::sockets::listen(at.port, size_);
+    for (int come = 0; come < 2 * (size_ - 1);) {
+      detail::sockets::connection made = detail::sockets::accept(listener, end);
+      if (!made.is_open()) throw_missing(at);
+      greeting from;
+      if (!made.receive(&from, sizeof from) || from.magic != greeting{}.magic) continue;  // a stranger
+      if (from.size != size_ || from.rank < 1 || from.rank >= size_)
+        throw_error({"process ", from.rank, " of ", from.size, " came to a meeting of ", size_});
+      peer& of = peers_[static_cast<std::size_t>(from.rank)];
+      detail::sockets::connection& place = from.news != 0 ? of.news : of.data;
+      if (place.is_open()) throw_error({"two processes say that their RANK is ", from.rank});
+      place = std::move(made);
+      ++come;
+    }
+  }
+  [[noreturn]] void throw_missing(meeting_place const& at) const {
+    std::string missing;
+    for (int r = 1; r < size_; ++r)
+      if (!peers_[static_cast<std::size_t>(r)].news.is_open()) missing += words({missing.empty() ? "" : ", ", r});
+    throw_error(
+        {"of ", size_, " processes these have not come to port ", at.port, " within ", at.timeout_seconds, " s: ", missing});
+  }
+  void join(meeting_place const& at, detail::sockets::clock::time_point end) {
+    for (int news : {0, 1}) {
+      detail::sockets::connection made = detail::sockets::connect(at.host, at.port, end);
+      greeting mine;
+      mine.rank = rank_;
+      mine.size = size_;
+      mine.news = news;
+      if (!made.is_open() || !made.send(&mine, sizeof mine))
+        throw_error(
+            {"process ", rank_, " has not reached process 0 at ", at.host, ":", at.port, " within ", at.timeout_seconds, " s"});
+      (news != 0 ? peers_[0].news : peers_[0].data) = std::move(made);
+    }
+  }
+
+  static bool tell(peer const& to, std::string const& what) {
+    const std::uint32_t bytes = static_cast<std::uint32_t>(what.size());
+    std::string message(reinterpret_cast<char const*>(&bytes), sizeof bytes);
+    message += what;
+    return to.news.send(message.data(), message.size());
+  }
+  void watch() {
+    std::vector<pollfd> looks;
+    std::vector<std::size_t> whose;
+    while (true) {
+      looks.clear();
+      whose.clear();
+      for (std::size_t p = 0; p < peers_.size(); ++p)
+        if (peers_[p].news.is_open() && !peers_[p].gone) {
+          looks.push_back({peers_[p].news.descriptor(), POLLIN, 0});
+          whose.push_back(p);
+        }
+      if (looks.empty()) return;
+      if (::poll(looks.data(), looks.size(), -1) < 0) continue;
+      for (std::size_t k = 0; k < looks.size(); ++k)
+        if (looks[k].revents != 0) hear(whose[k]);
+    }
+  }
+  void hear(std::size_t from) {
+    std::uint32_t bytes = 0;
+    std::string what;
+    bool good = peers_[from].news.receive(&bytes, sizeof bytes);
+    if (good && bytes > 0) {
+      what.resize(bytes);
+      good = peers_[from].news.receive(what.data(), bytes);
+    }
+    if (!good || bytes == 0) peers_[from].gone = true;
+    if (leaving_) return;
+    if (!good) spread(words({"process ", from, " has ended without a word"}), static_cast<int>(from));
+    else if (bytes > 0) spread(std::move(what), static_cast<int>(from));
+  }
+
+  bool note(std::string reason) {
+    std::vector<std::function<void(std::string const&)>> listeners;
+    {
+      const std::scoped_lock lock(mutex_);
+      if (aborted_) return false;
+      aborted_ = true;
+      reason_ = std::move(reason);
+      listeners = std::move(listeners_);
+    }
+    news_.notify_all();
+    for (auto const& each : listeners) each(reason_);
+    return true;
+  }
+  void spread(std::string reason, int except) {
+    if (!note(reason)) return;
+    for (std::size_t p = 0; p < peers_.size(); ++p)
+      if (peers_[p].news.is_open() && static_cast<int>(p) != except) tell(peers_[p], reason);
+    for (peer const& each : peers_) each.data.shut();  // who waits in all_gather waits no more
+  }
+  void throw_if_aborted() {
+    const std::scoped_lock lock(mutex_);
+    if (aborted_) throw partita::aborted("all processes stop: " + reason_);
+  }
+
+  int rank_, size_;
+  std::vector<peer> peers_;  // by process; only 0 has all of them, the others have 0
+  std::mutex mutex_;
+  std::condition_variable news_;
+  bool aborted_ = false;
+  std::string reason_;
+  std::vector<std::function<void(std::string const&)>> listeners_;
+  std::atomic<bool> leaving_{false};
+  std::thread watcher_;
+};
+
+}  // namespace partita
+
+#include <partita/core/end_planning_code.hpp>
