@@ -107,7 +107,7 @@ inline constexpr const char* largest_plan_of_demo = "dp2 x tp2 x pp2";
 struct gpt_options {
   std::string data;  // empty: this project's own text
   std::string plan, report;
-  std::string comm = "threads";
+  std::string backend = "cpu", comm = "threads";
   std::optional<int> devices;
   int threads = 0;
   int layers = 4, hidden = 128, heads = 4, length = 64, batch = 16;
@@ -147,6 +147,10 @@ struct gpt_command {
          "as in \"dp2 x tp2 x pp2 m4\"; by default all devices are replicas.\n"
          "auto: measures this machine and searches the best plan for its devices");
     flag("--report", o.report, "FILE", "A page about the plan that auto has found (HTML)");
+    flag("--backend", o.backend, "NAME",
+         "cpu, or cuda: GPUs of this process, or of those that torchrun or\n"
+         "Slurm start (a plan of auto is searched for CPU devices)")
+        ->check(CLI::IsMember({"cpu", "cuda"}).description(""));
     flag("--comm", o.comm, "NAME",
          "threads: devices are threads of this process. mpi: each is a process,\n"
          "as many as mpirun -n has started")

@@ -163,7 +163,7 @@ searched_plan search(gpt_command const& command, gpt_processes& processes) {
 
 int run(gpt_command const& command) {
   gpt_options const& o = command.options;
-  gpt_processes processes(o.comm);
+  gpt_processes processes(o.backend, o.comm);
   const parallel plan = command.plan(processes.together().size());
   const pt::text_data data = read_data(o);
   std::printf("text: %s, a tenth of it held out\n", pt::bytes_text(static_cast<double>(data.size())).c_str());
@@ -188,9 +188,10 @@ int run(gpt_command const& command) {
   const int threads = o.threads > 0 ? o.threads : std::max(1, pt::available_cores() / devices);
   const double peak = processes.first() ? measure_peak(std::min(devices * threads, pt::available_cores())) : 1;
   std::printf(
-      "\nplan: %s on %d CPU device%s%s, %d thread%s each; matrix products reach %s\n"
+      "\nplan: %s on %d %s device%s%s, %d thread%s each; the CPU's matrix products reach %s\n"
       "model: %d layers, hidden %d, %d heads, %s parameters; a step: %d x %d bytes\n",
-      searched ? searched->words.c_str() : plan.text().c_str(), devices, devices == 1 ? "" : "s",
+      searched ? searched->words.c_str() : plan.text().c_str(), devices, o.backend == "cuda" ? "CUDA" : "CPU",
+      devices == 1 ? "" : "s",
       processes.are_many() ? ", a process each" : "", threads, threads == 1 ? "" : "s",
       pt::quantity_text(peak, "FLOP/s").c_str(), o.layers, o.hidden, o.heads,
       pt::quantity_text(static_cast<double>(t.parameter_count())).c_str(), o.batch, o.length);

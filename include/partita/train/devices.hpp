@@ -9,6 +9,7 @@
 
 #include <partita/comm/communicator.hpp>
 #include <partita/comm/processes.hpp>
+#include <partita/grad/training.hpp>
 #include <partita/model/graph_entries.hpp>
 #include <partita/program/program.hpp>
 #include <partita/program/step.hpp>
@@ -53,6 +54,14 @@ class local_devices {
   virtual std::span<timing const> times(int rank, std::size_t set) const = 0;
 };
 
+// A training traced for devices whose kernels are compiled elsewhere, and where its devices come from.
+class device_source;
+struct traced_for_devices {
+  std::shared_ptr<graph_data const> graph;
+  growing<loss_entry> losses;
+  std::unique_ptr<device_source> source;
+};
+
 // Where a trainer gets its devices from, once it knows what its plan needs: `pt::cpu`, `pt::mpi_cpu`, ... are turned
 // into one by device_source_of.
 class device_source {
@@ -64,6 +73,7 @@ class device_source {
   virtual std::vector<int> here() const = 0;  // the ranks of this process, ascending
   // Threads that a device computes with, for which scratch is planned: the same in all processes.
   virtual int workers() const = 0;
+  virtual bool fuses() const { return true; }  // whether chains of ops, which run tile by tile, are of use to it
   // Bytes of scratch that a piece of an op with these extents needs.
   virtual std::size_t workspace(op_entry const& e, int op, std::size_t const* extents) const = 0;
   // sets[s][i]: the program of the i-th rank of `here`. Graph and keys outlive the devices.

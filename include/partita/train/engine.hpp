@@ -67,7 +67,7 @@ class engine {
     keys_ = random_keys(g, names_);
     lowering_options how;
     how.keep_gradients = options.keep_gradients;
-    how.fuse = options.fuse;
+    how.fuse = options.fuse && source_->fuses();
     how.bucket_bytes = options.bucket_bytes;
     how.workers = source_->workers();
     how.workspace = [this](int op, std::size_t const* extents) { return source_->workspace(graph_.ops[op], op, extents); };

@@ -20,6 +20,12 @@ concept device_description = requires(D const& d, std::span<on_cpu::launcher con
   { device_source_of(d, launchers) } -> std::same_as<std::unique_ptr<device_source>>;
 };
 
+// Or one whose kernels are compiled apart from the trainer, together with the trace: pt::cuda (partita/cuda.hpp).
+template <class D, class Training>
+concept tracing_device_description = requires(D const& d, Training const& t, std::span<binding const> extents) {
+  { d.trace(t, extents) } -> std::same_as<traced_for_devices>;
+};
+
 template <class Model> class trainer {
  public:
   using training_type = as_training<Model>;
@@ -45,6 +51,29 @@ template <class Model> class trainer {
     start(std::move(made), devices, options);
   }
   template <class Policy, device_description Devices, class... Settings>
+  trainer(static_plan<Model, Policy>, Devices const& devices, Settings const&... settings)
+      : trainer(training_type{}, Policy{}, devices, settings...) {}
+
+  template <tracing_device_description<training_type> Devices, class... Settings>
+  trainer(partita::plan<Model> const& plan, Devices const& devices, Settings const&... settings) {
+    std::vector<binding> extents(plan.traced().bindings.begin(), plan.traced().bindings.end());
+    trainer_options options;
+    (note(settings, extents, options), ...);
+    traced_for_devices traced = devices.trace(plan.model(), extents);
+    start(plan.for_graph(*traced.graph), std::move(traced), options);
+  }
+  template <class Policy, tracing_device_description<training_type> Devices, class... Settings>
+  requires(requires(Policy const& p, plan_base& made) { p(made); })
+  trainer(training_type const& model, Policy const& policy, Devices const& devices, Settings const&... settings) {
+    std::vector<binding> extents;
+    trainer_options options;
+    (note(settings, extents, options), ...);
+    traced_for_devices traced = devices.trace(model, extents);
+    plan_base made(*traced.graph);
+    policy(made);
+    start(std::move(made), std::move(traced), options);
+  }
+  template <class Policy, tracing_device_description<training_type> Devices, class... Settings>
   trainer(static_plan<Model, Policy>, Devices const& devices, Settings const&... settings)
       : trainer(training_type{}, Policy{}, devices, settings...) {}
 
@@ -97,9 +126,17 @@ template <class Model> class trainer {
     const std::span<on_cpu::launcher const> launchers(graph_->launchers.at, static_cast<std::size_t>(graph_->launchers.size));
     engine_ = std::make_unique<detail::engine>(*graph_, graph_->losses, std::move(made), device_source_of(devices, launchers), options);
   }
+  void start(plan_base made, traced_for_devices traced, trainer_options const& options) {
+    if (const finding f = check_model(*traced.graph)) throw error(describe(f));
+    traced_ = traced.graph;
+    engine_ = std::make_unique<detail::engine>(*traced_, traced.losses, std::move(made), std::move(traced.source), options);
+  }
+  static void note(binding const& b, std::vector<binding>& extents, trainer_options&) { extents.push_back(b); }
+  static void note(trainer_options const& o, std::vector<binding>&, trainer_options& options) { options = o; }
   void take(binding const& b, trainer_options&) { graph_->bindings.push(b); }
   void take(trainer_options const& o, trainer_options& options) { options = o; }
-  std::unique_ptr<graph_type> graph_;
+  std::unique_ptr<graph_type> graph_;          // one of the two
+  std::shared_ptr<graph_data const> traced_;
   std::unique_ptr<detail::engine> engine_;
 };
 

@@ -1,0 +1,211 @@
+// Ranks whose devices are GPUs, with NCCL between them. `Library` is comm/nccl/library.hpp's, or a test's.
+#pragma once
+#include <algorithm>
+#include <cstddef>
+#include <numeric>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <partita/comm/nccl/world.hpp>
+#include <partita/comm/stream_communicator.hpp>
+#include <partita/core/words.hpp>
+
+namespace partita {
+
+// Lives and ends on its rank's thread, whose device is set. `ids` are make_unique_ids'. Makes one communicator of NCCL for each
+// group that the rank is a member of, and one of all ranks, in the order of the groups: the same on all ranks, so that none waits
+// in a circle.
+template <class Library> class nccl_communicator {
+ public:
+  using stream_type = typename Library::stream_type;
+
+  nccl_communicator(nccl_world& world, std::span<unique_id_bytes const> ids, int rank) : world_(&world), rank_(rank) {
+    comms_.reserve(world.groups().size() + 1);
+    try {
+      for (std::size_t g = 0; g < world.groups().size(); ++g) {
+        std::vector<int> const& ranks = world.groups()[g];
+        comms_.push_back(std::binary_search(ranks.begin(), ranks.end(), rank) ? make(words({"group ", g}), ranks, ids[g])
+                                                                              : no_comm);
+      }
+      std::vector<int> all(static_cast<std::size_t>(world.size()));
+      std::iota(all.begin(), all.end(), 0);
+      comms_.push_back(all.size() > 1 ? make("all ranks", all, ids.back()) : no_comm);
+    } catch (...) {
+      end();
+      throw;
+    }
+  }
+  nccl_communicator(nccl_communicator const&) = delete;
+  nccl_communicator& operator=(nccl_communicator const&) = delete;
+  ~nccl_communicator() { end(); }
+
+  int rank() const { return rank_; }
+  int size() const { return world_->size(); }
+  traffic_counts traffic() const {
+    return traffic_;
+  }  // of what was put into streams directly; a graph's launches are not counted
+
+  void all_reduce(std::size_t group, std::span<joined_call const> calls, dtype type, reduction how, stream_type stream) {
+    const grouped whole(*this);
+    const std::size_t members = world_->groups()[group].size();
+    for (joined_call const& c : calls) {
+      check(Library::all_reduce(c.to, c.to, c.counts[0], type, how, comms_[group], stream), "ncclAllReduce");
+      count(communication::all_reduce, 2 * (members - 1) * c.counts[0] * size_of(type) / members);
+    }
+  }
+  void all_gather(std::size_t group, std::span<joined_call const> calls, dtype type, stream_type stream) {
+    const grouped whole(*this);
+    for (joined_call const& c : calls) {
+      count(communication::all_gather, (c.counts.size() - 1) * c.counts[member(group)] * size_of(type));
+      if (even(c.counts)) {
+        check(Library::all_gather(c.from, c.to, c.counts[0], type, comms_[group], stream), "ncclAllGather");
+        continue;
+      }
+      const std::size_t me = member(group);  // uneven: each member's piece from it to all
+      auto* to = static_cast<std::byte*>(c.to);
+      for (std::size_t m = 0; m < c.counts.size(); to += c.counts[m++] * size_of(type))
+        if (c.counts[m] > 0)
+          check(Library::broadcast(m == me ? c.from : to, to, c.counts[m], type, static_cast<int>(m), comms_[group], stream),
+                "ncclBroadcast");
+    }
+  }
+  void reduce_scatter(std::size_t group, std::span<joined_call const> calls, dtype type, reduction how, stream_type stream) {
+    const grouped whole(*this);
+    for (joined_call const& c : calls) {
+      const std::size_t all = std::accumulate(c.counts.begin(), c.counts.end(), std::size_t{0});
+      count(communication::reduce_scatter, (all - c.counts[member(group)]) * size_of(type));
+      if (even(c.counts)) {
+        check(Library::reduce_scatter(c.from, c.to, c.counts[0], type, how, comms_[group], stream), "ncclReduceScatter");
+        continue;
+      }
+      auto* from = static_cast<std::byte const*>(c.from);  // uneven: each member's piece from all to it
+      for (std::size_t m = 0; m < c.counts.size(); from += c.counts[m++] * size_of(type))
+        if (c.counts[m] > 0)
+          check(Library::reduce(from, c.to, c.counts[m], type, how, static_cast<int>(m), comms_[group], stream), "ncclReduce");
+    }
+  }
+  void all_to_all(std::size_t group, void const* send, std::span<const std::size_t> send_counts, void* receive,
+                  std::span<const std::size_t> receive_counts, dtype type, stream_type stream) {
+    const grouped whole(*this);
+    auto* from = static_cast<std::byte const*>(send);
+    auto* to = static_cast<std::byte*>(receive);
+    const std::size_t all = std::accumulate(send_counts.begin(), send_counts.end(), std::size_t{0});
+    count(communication::all_to_all, (all - send_counts[member(group)]) * size_of(type));
+    for (std::size_t m = 0; m < send_counts.size(); ++m) {
+      const int peer = static_cast<int>(m);
+      const std::size_t sent = send_counts[m] * size_of(type), received = receive_counts[m] * size_of(type);
+      if (sent > 0) check(Library::send(from, sent, peer, comms_[group], stream), "ncclSend");
+      if (received > 0) check(Library::receive(to, received, peer, comms_[group], stream), "ncclRecv");
+      from += sent;
+      to += received;
+    }
+  }
+  void exchange(std::span<placed_transfer const> sends, std::span<placed_transfer const> receives, stream_type stream) {
+    const grouped whole(*this);
+    std::size_t bytes = 0;
+    for (placed_transfer const& t : sends) bytes += t.peer == rank_ ? 0 : t.bytes;
+    count(communication::exchange, bytes);
+    for (placed_transfer const& t : sends)
+      if (t.bytes > 0) check(Library::send(t.data, t.bytes, t.peer, comms_.back(), stream), "ncclSend");
+    for (placed_transfer const& t : receives)
+      if (t.bytes > 0) check(Library::receive(t.data, t.bytes, t.peer, comms_.back(), stream), "ncclRecv");
+  }
+
+  void look() {
+    if (world_->is_aborted()) {
+      abort_comms();
+      throw aborted("all ranks stop: " + world_->reason());
+    }
+    for (std::size_t g = 0; g < comms_.size(); ++g)
+      if (comms_[g] != no_comm)
+        if (const auto answer = Library::asynchronous_error(comms_[g]); answer != Library::success)
+          throw_error({"NCCL, ", g + 1 == comms_.size() ? words({"between all ranks"}) : words({"in group ", g, members(g)}),
+                       ": ", Library::text(answer)});
+  }
+  void note_started(int group) { world_->note_started(rank_, group); }
+  std::string words_of_missing(int group) const {
+    const std::vector<int> missing = world_->missing(rank_, group);
+    if (missing.empty())
+      return (world_->is_here(group) ? "; all have begun it, of" : "; the ranks of this process have begun it, of") +
+             (group >= 0 ? members(static_cast<std::size_t>(group)) : std::string(" all ranks"));
+    std::string all = missing.size() == 1 ? "; rank" : "; ranks";
+    for (std::size_t k = 0; k < missing.size(); ++k) all += words({k == 0 ? " " : ", ", missing[k]});
+    return all + (missing.size() == 1 ? " has not begun it" : " have not begun it");
+  }
+  void abort(std::string reason) {
+    world_->abort(words({"rank ", rank_, " failed first: ", reason}));
+    abort_comms();
+  }
+
+ private:
+  using comm_type = typename Library::comm_type;
+  static constexpr comm_type no_comm{};
+
+  // Between these NCCL only notes what is wanted; it begins at the end, with everything together.
+  class grouped {
+  public:
+    explicit grouped(nccl_communicator& of) : of_(&of) {
+      of.look_aborted();
+      of.check(Library::group_start(), "ncclGroupStart");
+    }
+    ~grouped() noexcept(false) {
+      const auto answer = Library::group_end();
+      if (std::uncaught_exceptions() == before_) of_->check(answer, "ncclGroupEnd");
+    }
+
+  private:
+    nccl_communicator* of_;
+    int before_ = std::uncaught_exceptions();
+  };
+
+  void count(communication kind, std::size_t bytes) {
+    traffic_.bytes[static_cast<std::size_t>(kind)] += bytes;
+    ++traffic_.calls[static_cast<std::size_t>(kind)];
+  }
+  void look_aborted() {
+    if (world_->is_aborted()) look();
+  }
+  static void check(typename Library::result answer, std::string_view what) {
+    if (answer != Library::success) throw_error({what, ": ", Library::text(answer)});
+  }
+  static bool even(std::span<const std::size_t> counts) {
+    return std::all_of(counts.begin(), counts.end(), [&](std::size_t n) { return n == counts[0]; });
+  }
+  std::size_t member(std::size_t group) const {
+    std::vector<int> const& ranks = world_->groups()[group];
+    return static_cast<std::size_t>(std::lower_bound(ranks.begin(), ranks.end(), rank_) - ranks.begin());
+  }
+  std::string members(std::size_t group) const {
+    if (group >= world_->groups().size()) return {};
+    std::string all = " {";
+    for (std::size_t m = 0; m < world_->groups()[group].size(); ++m)
+      all += words({m == 0 ? "" : ", ", world_->groups()[group][m]});
+    return all + "}";
+  }
+  comm_type make(std::string const& name, std::vector<int> const& ranks, unique_id_bytes const& id) {
+    const auto me = static_cast<int>(std::lower_bound(ranks.begin(), ranks.end(), rank_) - ranks.begin());
+    comm_type made{};
+    check(Library::create(made, static_cast<int>(ranks.size()), id, me), words({"ncclCommInitRank, ", name}));
+    return made;
+  }
+  void abort_comms() {
+    if (std::exchange(ended_, true)) return;
+    for (comm_type& c : comms_)
+      if (c != no_comm) Library::abort(std::exchange(c, no_comm));
+  }
+  void end() {
+    if (std::exchange(ended_, true)) return;
+    for (comm_type& c : comms_)
+      if (c != no_comm) Library::destroy(std::exchange(c, no_comm));
+  }
+
+  nccl_world* world_;
+  int rank_;
+  traffic_counts traffic_;
+  std::vector<comm_type> comms_;  // by group, then that of all ranks
+  bool ended_ = false;
+};
+
+}  // namespace partita

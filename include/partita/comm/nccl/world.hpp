@@ -1,0 +1,116 @@
+// What the ranks of a program know of each other, beside what NCCL moves between them: those of one process all, those of
+// others whether somebody has failed.
+#pragma once
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <partita/comm/communicator.hpp>
+#include <partita/comm/processes.hpp>
+#include <partita/core/words.hpp>
+
+namespace partita {
+
+// The number that a communicator of NCCL begins with: one of its ranks makes it, all are given it.
+using unique_id_bytes = std::array<std::byte, 128>;  // NCCL_UNIQUE_ID_BYTES
+
+class nccl_world {
+ public:
+  // Groups as in a program: ascending ranks. `here`: the ranks of this process, ascending.
+  nccl_world(int ranks, std::vector<std::vector<int>> groups, std::vector<int> here)
+      : size_(ranks), groups_(std::move(groups)), here_(std::move(here)) {
+    if (ranks < 1) throw_error({"a world has at least one rank, not ", ranks});
+    started_ = std::vector<counter>(static_cast<std::size_t>(ranks) * (groups_.size() + 1));
+  }
+  int size() const { return size_; }
+  std::vector<std::vector<int>> const& groups() const { return groups_; }
+
+  // The first reason counts.
+  void abort(std::string reason) {
+    const std::scoped_lock lock(mutex_);
+    if (aborted_.load(std::memory_order_relaxed)) return;
+    reason_ = std::move(reason);
+    aborted_.store(true, std::memory_order_release);
+  }
+  bool is_aborted() const { return aborted_.load(std::memory_order_acquire); }
+  std::string reason() const {
+    const std::scoped_lock lock(mutex_);
+    return reason_;
+  }
+
+  void note_started(int rank, int group) { ++at(rank, group); }
+  // Of this process, the members of a group (-1: all ranks) whose devices have begun fewer of its collectives than `rank`'s.
+  std::vector<int> missing(int rank, int group) const {
+    std::vector<int> all;
+    const std::uint64_t mine = at(rank, group);
+    for (int other : here_)
+      if (is_member(other, group) && at(other, group) < mine) all.push_back(other);
+    return all;
+  }
+  // Whether all members of a group are ranks of this process.
+  bool is_here(int group) const {
+    if (group < 0) return static_cast<int>(here_.size()) == size_;
+    for (int other : groups_[static_cast<std::size_t>(group)])
+      if (!std::binary_search(here_.begin(), here_.end(), other)) return false;
+    return true;
+  }
+
+ private:
+  struct counter {
+    std::atomic<std::uint64_t> value{0};
+    counter() = default;
+    counter(counter&& other) noexcept : value(other.value.load()) {}
+  };
+  std::atomic<std::uint64_t>& at(int rank, int group) {
+    return started_[static_cast<std::size_t>(rank) * (groups_.size() + 1) + static_cast<std::size_t>(group + 1)].value;
+  }
+  std::uint64_t at(int rank, int group) const { return const_cast<nccl_world*>(this)->at(rank, group).load(); }
+
+  bool is_member(int rank, int group) const {
+    if (group < 0) return true;
+    std::vector<int> const& all = groups_[static_cast<std::size_t>(group)];
+    return std::binary_search(all.begin(), all.end(), rank);
+  }
+
+  int size_;
+  std::vector<std::vector<int>> groups_;
+  std::vector<int> here_;
+  std::vector<counter> started_;  // by rank, then group
+  mutable std::mutex mutex_;
+  std::string reason_;
+  std::atomic<bool> aborted_{false};
+};
+
+// The numbers of the world's communicators: one for each group, then one of all ranks. Made by the process that has a group's
+// first rank, and told to all; every process calls it.
+template <class Library>
+std::vector<unique_id_bytes> make_unique_ids(nccl_world const& world, std::span<int const> here, processes& together) {
+  std::vector<int> firsts;
+  for (std::vector<int> const& group : world.groups()) firsts.push_back(group.front());
+  firsts.push_back(0);
+  std::vector<unique_id_bytes> mine(firsts.size());
+  if (world.size() == 1) return mine;  // nobody to talk to
+  std::vector<char> makes;
+  for (std::size_t g = 0; g < firsts.size(); ++g) {
+    makes.push_back(std::binary_search(here.begin(), here.end(), firsts[g]));
+    if (!makes[g]) continue;
+    if (const auto answer = Library::make_unique_id(mine[g]); answer != Library::success)
+      throw_error({"ncclGetUniqueId: ", Library::text(answer)});
+  }
+  const std::vector<std::vector<char>> makers = gather_lists(together, makes, "whose number a communicator has");
+  const std::vector<std::vector<unique_id_bytes>> ids = gather_lists(together, mine, "numbers of communicators");
+  for (std::size_t g = 0; g < firsts.size(); ++g)
+    for (std::size_t p = 0; p < ids.size(); ++p)
+      if (makers[p][g]) mine[g] = ids[p][g];
+  return mine;
+}
+
+}  // namespace partita

@@ -1,0 +1,42 @@
+// A communicator whose calls are put into a device's stream and do not wait for it.
+//
+// As partita::communicator, with these differences: a call returns at once, and its buffers, in device memory, may be used
+// by what is put into the same stream after it. What goes wrong later `look` throws, which a waiting host calls again and
+// again. One thread calls on behalf of a rank.
+#pragma once
+#include <concepts>
+#include <cstddef>
+#include <span>
+#include <string>
+
+#include <partita/core/dtype.hpp>
+#include <partita/model/op_info.hpp>  // reduction
+#include <partita/program/joined_call.hpp>
+#include <partita/program/placed_transfer.hpp>
+
+namespace partita {
+
+// exchange           all transfers progress together. Between two ranks they are matched by their order.
+// look               throws `aborted` once any rank has called `abort`, and error where a call has failed meanwhile.
+// note_started       the next collective of a group (-1: an exchange) has begun on this rank's device.
+// words_of_missing   of the rank's last collective of the group that was noted: "; rank 2 has not begun it".
+// abort              from any thread. The first call counts.
+template <class C, class Stream>
+concept stream_communicator = requires(C& c, const C& reader, std::size_t group, void* buffer, void const* input,
+                                       std::span<const std::size_t> counts, std::span<joined_call const> calls, dtype type,
+                                       reduction how, std::span<placed_transfer const> transfers, std::string reason, int noted,
+                                       Stream stream) {
+  { reader.rank() } -> std::same_as<int>;
+  { reader.size() } -> std::same_as<int>;
+  c.all_reduce(group, calls, type, how, stream);
+  c.all_gather(group, calls, type, stream);
+  c.reduce_scatter(group, calls, type, how, stream);
+  c.all_to_all(group, input, counts, buffer, counts, type, stream);
+  c.exchange(transfers, transfers, stream);
+  c.look();
+  c.note_started(noted);
+  { reader.words_of_missing(noted) } -> std::same_as<std::string>;
+  c.abort(reason);
+};
+
+}  // namespace partita

@@ -1,0 +1,75 @@
+// What stands beside each op of a graph that is traced for CUDA devices.
+#pragma once
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+
+#include <partita/device/cuda/boxes.hpp>
+#include <partita/device/cuda/call.hpp>
+#include <partita/grad/training.hpp>
+
+namespace partita::on_cuda {
+
+struct launcher {
+  // Runs the kernel on the host, with a call that records.
+  void (*record)(kernel_arguments const&, recording&) = nullptr;
+  // Puts one of the recorded launches into a stream.
+  void (*launch)(kernel_arguments const&, int step, unsigned blocks, unsigned threads, void* stream) = nullptr;
+  std::size_t (*scratch)(op_info const&, std::size_t const* extents) = nullptr;  // bytes, without those of partial sums
+  std::string (*words)(data_fault const&) = nullptr;                             // null where the op finds no mistakes
+};
+
+namespace detail {
+// Reads all operands' extents and types from `a`, whose pointers may be null.
+template <class Op, dtype... In> void record(kernel_arguments const& a, recording& to) {
+  call<Op, recorder_of_launches, In...> c(a, recorder_of_launches(to));
+  Op::kernel(c);
+}
+template <class Op, dtype... In> std::size_t scratch(op_info const& info, std::size_t const* extents) {
+  if constexpr (requires(piece_shape const& s) { Op::workspace(s); })
+    return Op::workspace(piece_shape{&info, extents, 0, partita::detail::typed_op<Op, In...>::element_size()});
+  else return 0;
+}
+template <class Op> constexpr auto words_of_faults() -> std::string (*)(data_fault const&) {
+  if constexpr (requires(data_fault const& f) { Op::words_of(f); }) return &Op::words_of;
+  else return nullptr;
+}
+}  // namespace detail
+
+// What puts the copy, combination or filling of a box into a stream.
+using box_launch = void (*)(box_arguments const&, unsigned blocks, unsigned threads, void* stream);
+
+// `Launch::run<Op, dtypes...>` is launcher::launch.
+template <class Launch> struct backend {
+  using launcher = on_cuda::launcher;
+  template <class Op, dtype... In> static constexpr launcher launch() {
+    return {&detail::record<Op, In...>, &Launch::template run<Op, In...>, &detail::scratch<Op, In...>,
+            detail::words_of_faults<Op>()};
+  }
+};
+
+// A training that was traced together with its kernels, whatever its type.
+struct traced_training {
+  virtual ~traced_training() = default;
+  graph_data* graph = nullptr;
+  std::span<launcher const> launchers;  // by op
+  box_launch boxes = nullptr;
+  growing<loss_entry> losses;
+};
+
+namespace detail {
+template <class Launch, class Training> struct traced_with final : traced_training {
+  recorder<backend<Launch>, Training> recorded;
+  traced_with(Training const& t, std::span<binding const> extents) {
+    for (binding const& b : extents) recorded.bindings.push(b);
+    trace(recorded, t);
+    graph = &recorded;
+    launchers = {recorded.launchers.at, static_cast<std::size_t>(recorded.launchers.size)};
+    losses = recorded.losses;
+    boxes = &Launch::run_box;
+  }
+};
+}  // namespace detail
+
+}  // namespace partita::on_cuda

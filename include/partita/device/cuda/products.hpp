@@ -1,0 +1,71 @@
+// Matrix products of a CUDA device: made ready once for each shape, with the library's choice of an algorithm, and run by
+// number.
+#pragma once
+#include <compare>
+#include <cstddef>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <partita/core/words.hpp>
+#include <partita/device/cuda/call.hpp>
+#include <partita/device/cuda/checked.hpp>
+#include <partita/device/cuda/memory.hpp>
+
+namespace partita::on_cuda {
+
+// A product as BLAS names it, column-major: c [m, n] = alpha op(a) [m, k] op(b) [k, n] + beta c.
+struct product_shape {
+  bool transpose_a = false, transpose_b = false;
+  dtype type = f32;
+  std::size_t m = 0, n = 0, k = 0, lda = 0, ldb = 0, ldc = 0;
+  auto operator<=>(product_shape const&) const = default;
+};
+
+// A row-major matrix is a column-major one turned, and (a b)^T = b^T a^T: the operands change places and nothing is moved.
+inline product_shape shape_of(product const& p) {
+  return {p.transpose_b, p.transpose_a, p.type, p.n, p.m, p.k, p.ldb, p.lda, p.ldc};
+}
+
+// Belongs to one device, whose thread makes and ends it: all its programs share it, and the workspace, since products run in
+// the compute lane alone. `Api` is device/cuda/runtime.hpp's, or a test's.
+template <class Api> class products {
+ public:
+  static constexpr std::size_t workspace_bytes = std::size_t{32} << 20;  // what cuBLAS takes for Hopper; smaller ones lose speed
+
+  products() = default;
+  products(products const&) = delete;
+  products& operator=(products const&) = delete;
+  ~products() {
+    for (auto& [shape, made] : made_) Api::destroy_product(made);
+    if (has_multiplier_) Api::destroy_multiplier(multiplier_);
+  }
+
+  typename Api::product_type const* ready(product_shape const& shape) {
+    auto found = made_.find(shape);
+    if (found == made_.end()) {
+      if (!has_multiplier_) check<Api>(Api::create_multiplier(multiplier_), "the library of matrix products");
+      has_multiplier_ = true;
+      if (workspace_.size() == 0) workspace_ = device_memory<Api>(workspace_bytes, "the workspace of matrix products");
+      typename Api::product_type made{};
+      check<Api>(
+          Api::create_product(multiplier_, made, shape, workspace_bytes),
+          words({"a product of ", shape.m, " x ", shape.k, " and ", shape.k, " x ", shape.n, " in ", name_of(shape.type)}));
+      found = made_.emplace(shape, made).first;
+    }
+    return &found->second;
+  }
+  // Puts a product into a stream.
+  void put(typename Api::product_type const& ready, product const& p, typename Api::stream_type stream) const {
+    check<Api>(Api::run_product(multiplier_, ready, p, workspace_.data(), workspace_.size(), stream), "a matrix product");
+  }
+
+ private:
+  typename Api::multiplier_type multiplier_{};
+  bool has_multiplier_ = false;
+  device_memory<Api> workspace_;
+  std::map<product_shape, typename Api::product_type> made_;
+};
+
+}  // namespace partita::on_cuda

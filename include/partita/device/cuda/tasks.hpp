@@ -1,0 +1,307 @@
+// What each instruction of a program puts into a stream: found out once, with addresses in place of references.
+#pragma once
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <partita/core/words.hpp>
+#include <partita/device/cuda/boxes.hpp>
+#include <partita/device/cuda/launcher.hpp>
+#include <partita/device/cuda/memory.hpp>
+#include <partita/device/cuda/products.hpp>
+#include <partita/program/joined_call.hpp>
+#include <partita/program/placed_transfer.hpp>
+#include <partita/program/program.hpp>
+#include <partita/program/words.hpp>
+
+namespace partita::on_cuda {
+
+struct memory_range {
+  std::byte const* begin = nullptr;
+  std::size_t bytes = 0;
+};
+// Bytes of scratch that a piece needs on this device: what the op asks for, then a place for the parts of each of its sums.
+inline std::size_t scratch_bytes(launcher const& l, op_info const& info, std::size_t const* extents) {
+  if (l.record == nullptr || l.scratch == nullptr) return 0;
+  kernel_arguments a;
+  const step_context step;
+  a.info = info;
+  a.step = &step;
+  std::copy_n(extents, max_dims, a.extents);
+  std::copy_n(extents, max_dims, a.wholes);
+  recording r;
+  l.record(a, r);
+  const std::size_t own = (l.scratch(info, extents) + 63) / 64 * 64;
+  return own + static_cast<std::size_t>(r.sums) * most_partials * sizeof(double);
+}
+
+template <class Api> class tasks_of_program {
+ public:
+  tasks_of_program(program const& what, graph_data const& graph, std::span<launcher const> launchers, box_launch boxes,
+                   std::span<std::uint64_t const> keys, std::byte* state, std::byte* arena, step_context const* step,
+                   fault_record* fault, products<Api>& multiplies, bool trains, unsigned most_blocks)
+      : program_(&what),
+        graph_(&graph),
+        launchers_(launchers),
+        boxes_(boxes),
+        keys_(keys),
+        state_(state),
+        arena_(arena),
+        step_(step),
+        fault_(fault),
+        products_(&multiplies),
+        most_blocks_(most_blocks) {
+    host_step_.training = trains;
+    place_variadic_inputs();
+    for (instruction const& i : what.instructions) {
+      of_.push_back({tasks_.size(), 0, ranges_.size(), 0, 0});
+      add_ranges(i);
+      add(i);
+      of_.back().tasks = tasks_.size() - of_.back().first_task;
+    }
+    for (collective_call const& c : what.collectives) joined_.push_back({address(c.from), address(c.to), c.counts});
+    for (exchange_call const& e : what.exchanges) {
+      exchanges_.push_back({transfers_.size(), e.sends.size(), e.receives.size()});
+      for (auto const* list : {&e.sends, &e.receives}) {
+        std::vector<transfer> sorted(*list);  // between two ranks NCCL matches by order, so both order by tag
+        std::stable_sort(sorted.begin(), sorted.end(), [](transfer const& a, transfer const& b) {
+          return std::pair(a.peer, a.tag) < std::pair(b.peer, b.tag);
+        });
+        for (transfer const& t : sorted) transfers_.push_back({t.peer, address(t.at), t.bytes});
+      }
+    }
+  }
+
+  void put(std::size_t instruction, typename Api::stream_type stream) {
+    span_of_tasks const& own = of_[instruction];
+    for (std::size_t k = 0; k < own.tasks; ++k) {
+      task const& t = tasks_[own.first_task + k];
+      switch (t.what) {
+        case task::kind::launch:
+          launchers_[t.op].launch(arguments_[t.index], t.step, t.blocks, t.threads, Api::handle(stream));
+          break;
+        case task::kind::box: boxes_(box_arguments_[t.index], t.blocks, t.threads, Api::handle(stream)); break;
+        case task::kind::product: {
+          products_->put(*t.ready, products_put_[t.index], stream);
+          continue;
+        }
+      }
+      check<Api>(Api::launched(), "a launch");
+    }
+  }
+
+  std::span<memory_range const> reads(std::size_t instruction) const {
+    return std::span(ranges_).subspan(of_[instruction].first_range, of_[instruction].reads);
+  }
+  std::span<memory_range const> writes(std::size_t instruction) const {
+    return std::span(ranges_).subspan(of_[instruction].first_range + of_[instruction].reads, of_[instruction].writes);
+  }
+  std::span<joined_call const> collectives(std::size_t first, std::size_t count) const {
+    return std::span(joined_).subspan(first, count);
+  }
+  std::span<placed_transfer const> sends(std::size_t exchange) const {
+    return std::span(transfers_).subspan(exchanges_[exchange].first, exchanges_[exchange].sends);
+  }
+  std::span<placed_transfer const> receives(std::size_t exchange) const {
+    return std::span(transfers_).subspan(exchanges_[exchange].first + exchanges_[exchange].sends, exchanges_[exchange].receives);
+  }
+
+  // Null for no place.
+  std::byte* address(reference const& at) const {
+    if (at.buffer < 0) return nullptr;
+    buffer const& b = program_->buffers[static_cast<std::size_t>(at.buffer)];
+    return (b.where == region::state ? state_ : arena_) + b.offset + at.offset;
+  }
+  // Launches of kernels in a step.
+  std::size_t launches() const {
+    return static_cast<std::size_t>(
+        std::count_if(tasks_.begin(), tasks_.end(), [](task const& t) { return t.what != task::kind::product; }));
+  }
+  std::string words_of(fault_record const& f) const {
+    auto const op = static_cast<std::size_t>(program_->computes[static_cast<std::size_t>(f.compute)].op);
+    return launchers_[op].words != nullptr ? launchers_[op].words(f.what) : words({"a mistake in its data: ", f.what.value});
+  }
+
+ private:
+  struct task {
+    enum class kind : std::uint8_t { launch, box, product } what = kind::launch;
+    int step = 0;
+    unsigned blocks = 1, threads = most_threads_of_task;
+    std::size_t op = 0, index = 0;  // into arguments_, box_arguments_ or products_put_
+    typename Api::product_type const* ready = nullptr;
+  };
+  struct span_of_tasks {
+    std::size_t first_task, tasks, first_range, reads, writes;
+  };
+  struct span_of_transfers {
+    std::size_t first, sends, receives;
+  };
+  static constexpr unsigned most_threads_of_task = 256;
+
+  std::string place(instruction const& i) const {
+    return words({"rank ", program_->rank, ", ", partita::words_of(*program_, *graph_, i)});
+  }
+
+  // An op of any number of inputs finds their addresses in device memory.
+  void place_variadic_inputs() {
+    std::vector<void const*> all;
+    for (std::size_t at = 0; at < program_->computes.size(); ++at) {
+      compute_call const& c = program_->computes[at];
+      if (!graph_->ops[c.op].info->variadic) continue;
+      variadic_[static_cast<int>(at)] = all.size();
+      for (int k = 0; k < c.input_count; ++k)
+        all.push_back(address(program_->references[static_cast<std::size_t>(c.first_input + k)]));
+    }
+    if (all.empty()) return;
+    inputs_ = device_memory<Api>(all.size() * sizeof(void*), "addresses of operands");
+    check<Api>(Api::copy_now(inputs_.data(), all.data(), inputs_.size()), "addresses of operands");
+  }
+
+  void add_ranges(instruction const& i) {
+    for (int k = 0; k < i.read_count + i.write_count; ++k) {
+      const int id = program_->accesses[static_cast<std::size_t>(i.first_access + k)];
+      ranges_.push_back({address({id, 0}), program_->buffers[static_cast<std::size_t>(id)].bytes});
+    }
+    of_.back().reads = static_cast<std::size_t>(i.read_count);
+    of_.back().writes = static_cast<std::size_t>(i.write_count);
+  }
+  void add(instruction const& i) {
+    switch (i.kind) {
+      case instruction_kind::compute: return add_compute(i);
+      case instruction_kind::copy:
+        for (int k = 0; k < i.box_count; ++k) {
+          box_copy const& b = program_->boxes[static_cast<std::size_t>(i.first_box + k)];
+          add_box(arguments_of(b, i.type, address(b.from), address(b.to)));
+        }
+        return;
+      case instruction_kind::fill: {
+        fill_call const& f = program_->fills[static_cast<std::size_t>(i.payload)];
+        return add_fill(i, address(f.to), f.elements, f.value);
+      }
+      case instruction_kind::chain: throw_error({place(i), ": chains are made for CPU devices; lower with fuse = false"});
+      default:
+        if (i.where != lane::communication) throw_error({place(i), ": communicates in the compute lane"});
+    }
+  }
+  void add_compute(instruction const& i) {
+    compute_call const& c = program_->computes[static_cast<std::size_t>(i.payload)];
+    const auto op = static_cast<std::size_t>(c.op);
+    if (c.op < 0 || op >= launchers_.size() || op >= keys_.size() || launchers_[op].record == nullptr)
+      throw_error({place(i), ": has no kernel for CUDA devices"});
+    launcher const& l = launchers_[op];
+    op_entry const& e = graph_->ops[c.op];
+    kernel_arguments a;
+    a.input_count = c.input_count;
+    a.compute = i.payload;
+    a.info = *e.info;
+    if (const auto known = variadic_.find(i.payload); known != variadic_.end())
+      a.all_inputs = reinterpret_cast<void const* const*>(inputs_.data()) + known->second;
+    else
+      for (int k = 0; k < c.input_count; ++k)
+        a.inputs[k] = address(program_->references[static_cast<std::size_t>(c.first_input + k)]);
+    for (int k = 0; k < c.output_count; ++k)
+      a.outputs[k] = address(program_->references[static_cast<std::size_t>(c.first_output + k)]);
+    std::memcpy(a.extents, c.extents, sizeof a.extents);
+    std::memcpy(a.offsets, c.offsets, sizeof a.offsets);
+    std::memcpy(a.wholes, c.wholes, sizeof a.wholes);
+    a.given = e.given;
+    a.key = keys_[op];
+    a.accumulate = c.accumulate;
+    a.scratch = address(c.scratch);
+    a.fault = fault_;
+    const std::size_t wanted = scratch_bytes(l, a.info, a.extents),
+                      own = (l.scratch == nullptr ? 0 : l.scratch(a.info, a.extents) + 63) / 64 * 64,
+                      given = c.scratch.buffer < 0
+                                  ? 0
+                                  : program_->buffers[static_cast<std::size_t>(c.scratch.buffer)].bytes - c.scratch.offset;
+    if (wanted > given) throw_error({place(i), ": needs ", wanted, " bytes of scratch, but the program has ", given});
+    if (a.scratch != nullptr) a.partials = static_cast<std::byte*>(a.scratch) + own;
+
+    a.step = &host_step_;
+    recording r;
+    l.record(a, r);
+    if (r.refused) throw_error({place(i), ": ", l.words != nullptr ? l.words(r.fault) : std::string("refused by its kernel")});
+    if (r.too_long) throw_error({place(i), ": its kernel has more than ", recording::most, " loops"});
+    a.step = step_;
+    arguments_.push_back(a);
+    for (int s = 0; s < r.count; ++s) {
+      launch_step const& step = r.steps[s];
+      if (step.is_product) add_product(i, step.multiply);
+      else if (step.items > 0) {
+        task t;
+        t.step = s;
+        t.op = op;
+        t.index = arguments_.size() - 1;
+        t.blocks = static_cast<unsigned>(std::min<std::size_t>(step.items, most_blocks_));
+        t.threads = static_cast<unsigned>(std::clamp<std::size_t>((step.per_item + 31) / 32 * 32, 32, most_threads_of_task));
+        tasks_.push_back(t);
+      }
+    }
+  }
+  void add_product(instruction const& i, product const& p) {
+    if (p.m == 0 || p.n == 0) return;
+    if (i.where != lane::compute)
+      throw_error({place(i), ": multiplies in the communication lane, whose products share a workspace"});
+    if (p.k == 0) {
+      if (!p.accumulate) add_fill(i, p.c, p.m * p.n, 0);
+      return;
+    }
+    task t;
+    t.what = task::kind::product;
+    t.index = products_put_.size();
+    t.ready = products_->ready(shape_of(p));
+    products_put_.push_back(p);
+    tasks_.push_back(t);
+  }
+  void add_fill(instruction const& i, void* to, std::size_t elements, double value) {
+    box_arguments a;
+    a.kind = box_kind::fill;
+    a.type = i.type;
+    a.to = to;
+    a.rank = 1;
+    a.elements = a.extents[0] = elements;
+    a.to_strides[0] = a.from_strides[0] = 1;
+    a.value = value;
+    add_box(a);
+  }
+  void add_box(box_arguments const& a) {
+    if (a.elements == 0) return;
+    task t;
+    t.what = task::kind::box;
+    t.index = box_arguments_.size();
+    t.blocks = static_cast<unsigned>(std::min<std::size_t>((a.elements + loop_chunk - 1) / loop_chunk, most_blocks_));
+    box_arguments_.push_back(a);
+    tasks_.push_back(t);
+  }
+
+  program const* program_;
+  graph_data const* graph_;
+  std::span<launcher const> launchers_;
+  box_launch boxes_;
+  std::span<std::uint64_t const> keys_;
+  std::byte *state_, *arena_;
+  step_context const* step_;  // device memory
+  fault_record* fault_;       // device memory
+  products<Api>* products_;
+  unsigned most_blocks_;
+  step_context host_step_{};
+  std::vector<task> tasks_;
+  std::vector<span_of_tasks> of_;  // by instruction
+  std::vector<memory_range> ranges_;
+  std::vector<kernel_arguments> arguments_;
+  std::vector<box_arguments> box_arguments_;
+  std::vector<product> products_put_;
+  std::vector<joined_call> joined_;  // by program::collectives
+  std::vector<placed_transfer> transfers_;
+  std::vector<span_of_transfers> exchanges_;
+  std::map<int, std::size_t> variadic_;  // by compute: where its addresses begin in inputs_
+  device_memory<Api> inputs_;
+};
+
+}  // namespace partita::on_cuda

@@ -1,0 +1,207 @@
+// CUDA's runtime and cuBLASLt as far as devices call them, on a pretended machine. As device/cuda/runtime.hpp.
+#pragma once
+#include <cstddef>
+#include <cstring>
+#include <memory>
+#include <numeric>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include <partita/device/cpu/team.hpp>
+#include <partita/device/cuda/launcher.hpp>
+#include <partita/device/cuda/products.hpp>
+
+#include "machine.hpp"
+
+namespace partita::testing::pretend {
+
+struct cuda {
+  enum result { success, not_ready, no_memory, failed };
+  using stream_type = stream_state*;
+  using event_type = event_state*;
+  using graph_type = captured_graph*;
+  using product_type = on_cuda::product_shape;
+
+  static std::string text(result r) {
+    if (r == no_memory) return "out of memory";
+    return machine::here().broken() ? machine::here().error() : "failed";
+  }
+  static result answer() { return machine::here().broken() ? failed : success; }
+
+  static result count_devices(int& n) {
+    n = machine::present->size();
+    return success;
+  }
+  static result set_device(int d) {
+    if (d < 0 || d >= machine::present->size()) return failed;
+    machine::current = d;
+    return success;
+  }
+  static result allocate(void*& at, std::size_t bytes) {
+    if (machine::here().capturing()) machine::here().breaks("memory is allocated while a capture runs");
+    at = machine::here().allocate(bytes);
+    return at == nullptr ? no_memory : answer();
+  }
+  static void release(void* at) { machine::here().release(at); }
+  static result memory(std::size_t& free, std::size_t& all) {
+    free = machine::here().free_bytes();
+    all = free + machine::here().used();
+    return success;
+  }
+  static result allocate_host(void*& at, std::size_t bytes) {
+    at = ::operator new(bytes);
+    std::memset(at, 0xff, bytes);
+    return success;
+  }
+  static void release_host(void* at) { ::operator delete(at); }
+
+  static result create_stream(stream_type& s) {
+    s = machine::here().create_stream();
+    return success;
+  }
+  static void destroy_stream(stream_type) {}
+  static result create_event(event_type& e) {
+    e = machine::here().create_event();
+    return success;
+  }
+  static void destroy_event(event_type) {}
+  static result record(event_type e, stream_type s) {
+    machine::here().record(e, s);
+    return answer();
+  }
+  static result wait(stream_type s, event_type e) {
+    machine::here().wait(s, e);
+    return answer();
+  }
+  static result query(stream_type s) {
+    const bool ended = machine::here().query(s);
+    return answer() != success ? failed : ended ? success : not_ready;
+  }
+  static result query_event(event_type e) { return e->completed == e->recorded ? success : not_ready; }
+  static result synchronize(stream_type s) {
+    machine::here().synchronize(s);
+    return answer();
+  }
+
+  static result copy_to_device(void* to, void const* from, std::size_t bytes, stream_type s) {
+    machine::here().touches(s, {}, {{static_cast<std::byte*>(to), bytes}});
+    machine::here().put(s, [=] {
+      std::memcpy(to, from, bytes);
+      return true;
+    });
+    return answer();
+  }
+  static result copy_to_host(void* to, void const* from, std::size_t bytes, stream_type s) {
+    machine::here().touches(s, {{static_cast<std::byte const*>(from), bytes}}, {});
+    machine::here().put(s, [=] {
+      std::memcpy(to, from, bytes);
+      return true;
+    });
+    return answer();
+  }
+  static result copy_now(void* to, void const* from, std::size_t bytes) {
+    machine::here().check_live({static_cast<std::byte*>(to), bytes});
+    if (answer() == success) std::memcpy(to, from, bytes);
+    return answer();
+  }
+
+  static result begin_capture(stream_type s) {
+    machine::here().begin_capture(s);
+    return answer();
+  }
+  static result end_capture(stream_type s, graph_type& made) {
+    made = machine::here().end_capture(s);
+    return answer();
+  }
+  static result launch_graph(graph_type g, stream_type) {
+    for (auto const& each : *g) each();
+    return answer();
+  }
+  static void destroy_graph(graph_type) {}
+
+  struct multiplier_type {};
+  static result create_multiplier(multiplier_type&) { return answer(); }
+  static void destroy_multiplier(multiplier_type) {}
+  static result create_product(multiplier_type, product_type& made, on_cuda::product_shape const& shape, std::size_t) {
+    made = shape;
+    return answer();
+  }
+  static void destroy_product(product_type const&) {}
+  static result run_product(multiplier_type, product_type const& ready, on_cuda::product const& p, void*, std::size_t,
+                            stream_type s) {
+    if (shape_of(p) != ready) machine::here().breaks("a product of another shape than it was made ready for");
+    machine::here().put(s, [=] {
+      if (ready.type == f64) multiply<double>(ready, p);
+      else if (ready.type == bf16) multiply<bfloat16>(ready, p);
+      else multiply<float>(ready, p);
+      return true;
+    });
+    return answer();
+  }
+
+  static void* handle(stream_type s) { return s; }
+  static result launched() {
+    if (machine::here().fails_launch()) machine::here().breaks("a launch failed, as it was told to");
+    return answer();
+  }
+  static void touches(stream_type s, std::span<range const> reads, std::span<range const> writes) {
+    machine::here().touches(s, {reads.begin(), reads.end()}, {writes.begin(), writes.end()});
+  }
+
+ private:
+  // Column-major, as cuBLAS is: c [m, n] = alpha op(b of p) op(a of p) + beta c.
+  template <class T> static void multiply(on_cuda::product_shape const& s, on_cuda::product const& p) {
+    T const *const a = static_cast<T const*>(p.b), *const b = static_cast<T const*>(p.a);
+    T* const c = static_cast<T*>(p.c);
+    for (std::size_t j = 0; j < s.n; ++j)
+      for (std::size_t i = 0; i < s.m; ++i) {
+        std::conditional_t<std::is_same_v<T, double>, double, float> total = 0;
+        for (std::size_t k = 0; k < s.k; ++k)
+          total += a[s.transpose_a ? i * s.lda + k : k * s.lda + i] * b[s.transpose_b ? k * s.ldb + j : j * s.ldb + k];
+        T& out = c[j * s.ldc + i];
+        total *= static_cast<decltype(total)>(p.alpha);
+        out = static_cast<T>(p.accumulate ? out + total : total);
+      }
+  }
+};
+
+// A block's team on the host: one thread and its vector registers.
+struct host_block : on_cpu::team {
+  template <class T, std::size_t N, int Which> T* shared() const {
+    static thread_local T elements[N];
+    return elements;
+  }
+};
+static_assert(partita::team<host_block>);
+
+struct launch {
+  template <class Op, dtype... In>
+  static void run(on_cuda::kernel_arguments const& a, int step, unsigned blocks, unsigned threads, void* stream) {
+    put(stream, blocks, threads, [=](std::size_t block) { on_cuda::run_block<Op, host_block, In...>(a, step, block, blocks); });
+  }
+  static void run_box(on_cuda::box_arguments const& a, unsigned blocks, unsigned threads, void* stream) {
+    put(stream, blocks, threads, [=](std::size_t block) { on_cuda::run_box<host_block>(a, block, blocks); });
+  }
+
+ private:
+  static void put(void* stream, unsigned blocks, unsigned threads, std::function<void(std::size_t)> run_block) {
+    device& here = machine::here();
+    if (blocks == 0 || threads == 0 || threads > 1024 || threads % 32 != 0)
+      here.breaks("a launch of no blocks, or of no whole warps");
+    const bool endless = here.never_ends_launch();
+    here.put(static_cast<stream_state*>(stream), [=, &here] {
+      if (endless) return false;
+      std::vector<std::size_t> order(blocks);
+      std::iota(order.begin(), order.end(), std::size_t{0});
+      std::shuffle(order.begin(), order.end(), here.random());
+      for (std::size_t block : order) run_block(block);
+      return true;
+    });
+  }
+};
+
+using backend = on_cuda::backend<launch>;
+
+}  // namespace partita::testing::pretend

@@ -1,0 +1,387 @@
+// Whole training steps of a GPT by the code of CUDA devices and NCCL communicators, on a pretended machine, beside CPU
+// devices.
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <partita/comm/sockets/processes.hpp>
+#include <partita/partita.hpp>
+#include <partita/train/cuda_devices.hpp>
+
+#include "../support/agreement.hpp"
+#include "../support/matrix.hpp"
+#include "../support/models/gpt.hpp"
+#include "../support/pretend/cuda.hpp"
+#include "../support/pretend/nccl.hpp"
+#include "../support/random_plan.hpp"
+
+namespace pt = partita;
+using namespace partita::testing;
+using doctest::Contains;
+
+namespace {
+using gpt_training = pt::training<models::gpt, pt::adamw, pt::clip_norm>;
+using cpu_graph = pt::recorder<pt::on_cpu::backend, gpt_training>;
+using source = pt::on_cuda::cuda_source<pretend::cuda, pretend::nccl>;
+
+struct batch {
+  std::vector<std::int32_t> tokens, targets;
+  batch(models::sizes const& s, unsigned seed) {
+    std::mt19937 random(seed);
+    for (std::size_t i = 0; i < s.samples * s.positions; ++i) {
+      tokens.push_back(static_cast<std::int32_t>(random() % s.vocabulary));
+      targets.push_back(random() % 4 == 0 ? -1 : static_cast<std::int32_t>(random() % s.vocabulary));
+    }
+  }
+  std::vector<pt::feed> feeds() const { return {{"tokens", tokens}, {"targets", targets}}; }
+};
+std::vector<double> values_of(pt::host_tensor const& t) {
+  std::vector<double> all(t.size());
+  for (std::size_t i = 0; i < all.size(); ++i) all[i] = t[i];
+  return all;
+}
+
+// Plans by their sizes.
+struct grid_plan {
+  int data = 1, tensor = 1, stages = 1, micro_batches = 1, zero = 0;
+  int devices() const { return data * tensor * stages; }
+  constexpr void operator()(auto& plan) const {
+    pt::policy::data_parallel_of{data}(plan);
+    if (tensor > 1) pt::policy::tensor_parallel_of{tensor}(plan);
+    if (stages > 1) pt::policy::pipeline_of{stages, micro_batches}(plan);
+    if (zero > 0) pt::policy::zero_of{zero, data}(plan);
+  }
+};
+
+// The training traced with CPU kernels and with those of the pretended GPUs: once for all tests of a size.
+struct both {
+  models::sizes sizes;
+  cpu_graph on_cpu;
+  pt::on_cuda::detail::traced_with<pretend::launch, gpt_training> on_gpu;
+
+  explicit both(models::sizes const& s = {}) : sizes(s), on_gpu(gpt_training{}, s.extents()) {
+    for (pt::binding const& b : s.extents()) on_cpu.bindings.push(b);
+    trace(on_cpu, gpt_training{});
+  }
+  static pt::trainer_options options() { return {.seed = 3, .learning_rate = 0.01}; }
+  auto alone() {
+    pt::plan_base plan(on_cpu);
+    grid_plan{}(plan);
+    const std::span<pt::on_cpu::launcher const> launchers(on_cpu.launchers.at, static_cast<std::size_t>(on_cpu.launchers.size));
+    return std::make_unique<pt::detail::engine>(on_cpu, on_cpu.losses, std::move(plan),
+                                                device_source_of(pt::cpu{.threads = 1}, launchers), options());
+  }
+  template <class Policy> static auto pretended(pt::on_cuda::traced_training const& traced, Policy const& policy,
+                                                pt::on_cuda::cuda_options const& how = {}) {
+    pt::plan_base plan(*traced.graph);
+    policy(plan);
+    return std::make_unique<pt::detail::engine>(*traced.graph, traced.losses, std::move(plan),
+                                                std::make_unique<source>(how, traced.launchers, traced.boxes), options());
+  }
+  template <class Policy> auto pretended(Policy const& policy, pt::on_cuda::cuda_options const& how = {}) {
+    return pretended(on_gpu, policy, how);
+  }
+};
+
+void compare(both& b, pt::detail::engine& gpu, int steps = 2) {
+  auto cpu = b.alone();
+  agreement rule(pt::f32);
+  for (int step = 0; step < steps; ++step) {
+    const batch data(b.sizes, 10 + static_cast<unsigned>(step));
+    for (std::string const& name : cpu->parameter_names()) {
+      const pt::host_tensor now = cpu->parameter(name);
+      if (step == 0) CHECK(gpu.parameter(name).bytes == now.bytes);
+      else gpu.set_parameter(name, pt::feed(name, now.bytes.data(), now.size(), now.type));
+    }
+    rule.loss(cpu->evaluate(data.feeds()), gpu.evaluate(data.feeds()));
+    rule.loss(cpu->step(data.feeds()), gpu.step(data.feeds()));
+    double most = 0;
+    for (std::string const& name : cpu->parameter_names(true)) most = std::max(most, largest(values_of(cpu->gradient(name))));
+    for (std::string const& name : cpu->parameter_names(true)) {
+      const std::vector<double> gradient = values_of(cpu->gradient(name)), weight = values_of(cpu->parameter(name));
+      const double allowed = rule.allowed(gradient, most);
+      rule.tensor("gradient of " + name, gradient, values_of(gpu.gradient(name)), allowed);
+      rule.adamw(name, weight, values_of(gpu.parameter(name)), gradient, allowed, 0.01);
+    }
+  }
+  CHECK_MESSAGE(rule.holds(), rule.where() << " differs by " << rule.worst() << " of what is allowed");
+}
+}  // namespace
+
+TEST_CASE("a step on one pretended GPU does what one on the CPU does") {
+  const pretend::machine machine;
+  both b;
+  SUBCASE("instruction by instruction") { compare(b, *b.pretended(grid_plan{}, {.capture = false}), 3); }
+  SUBCASE("captured as a graph") { compare(b, *b.pretended(grid_plan{}), 4); }
+}
+
+TEST_CASE("eight pretended GPUs under every policy do what one device of the CPU does") {
+  both b;
+  unsigned seed = 1;
+  for (named_plan const& plan : common_plans<models::position, models::head, models::inner>(b.sizes)) {
+    const pretend::machine machine({.devices = 8, .seed = ++seed});
+    CAPTURE(plan.name);
+    compare(b, *b.pretended(plan.make, {.timeout_seconds = 20}), 1);
+  }
+}
+
+TEST_CASE("the same at uneven sizes, three dimensions at once, and random plans") {
+  both b({.samples = 7, .positions = 8, .vocabulary = 13, .hidden = 9, .heads = 5, .width = 3, .inner = 12});
+  const pretend::machine machine({.devices = 8});
+  compare(b, *b.pretended(grid_plan{.data = 2, .tensor = 2, .stages = 2, .micro_batches = 2}), 3);
+  for (unsigned seed = 1; seed <= 10; ++seed) {
+    std::string words;
+    auto plan = [&](pt::plan_base& made) {
+      std::mt19937 random(seed);
+      words = random_plan(made, random, 8).make();
+    };
+    auto gpu = b.pretended(plan, {.timeout_seconds = 20});
+    CAPTURE(words);
+    compare(b, *gpu, 1);
+  }
+}
+
+namespace {
+// Two processes, as threads, with two of the pretended GPUs each: f(engine, process) on both; what each throws.
+template <class F> std::vector<std::string> two_processes(both& b, grid_plan const& plan, int port, F f) {
+  std::vector<std::string> thrown(2);
+  auto process = [&](int me) {
+    try {
+      auto together =
+          std::make_shared<pt::socket_processes>(pt::meeting_place{.rank = me, .size = 2, .port = port, .timeout_seconds = 20});
+      pt::plan_base made(*b.on_gpu.graph);
+      plan(made);
+      pt::detail::engine gpu(*b.on_gpu.graph, b.on_gpu.losses, std::move(made),
+                             std::make_unique<source>(pt::on_cuda::cuda_options{.first_device = 2 * me, .timeout_seconds = 20},
+                                                      b.on_gpu.launchers, b.on_gpu.boxes, together),
+                             both::options());
+      f(gpu, me);
+    } catch (pt::error const& e) { thrown[static_cast<std::size_t>(me)] = e.what(); }
+  };
+  std::thread other(process, 1);
+  process(0);
+  other.join();
+  return thrown;
+}
+int free_port() {
+  static int next = 20000 + static_cast<int>(getpid()) * 7 % 20000;
+  return next++;
+}
+}  // namespace
+
+TEST_CASE("two processes that share the pretended GPUs of a plan do what one does") {
+  both b;
+  const pretend::machine machine({.devices = 4});
+  const batch data(b.sizes, 6);
+  auto cpu = b.alone();
+  const double wanted = cpu->step(data.feeds());
+  const std::vector<double> gradient = values_of(cpu->gradient("block.0.fc1.weight"));
+  for (grid_plan const& plan : {grid_plan{.data = 2, .tensor = 2}, grid_plan{.tensor = 2, .stages = 2, .micro_batches = 3}}) {
+    double losses[2]{};
+    std::vector<double> gradients[2];
+    const auto thrown = two_processes(b, plan, free_port(), [&](pt::detail::engine& gpu, int me) {
+      losses[me] = gpu.step(data.feeds());
+      gradients[me] = values_of(gpu.gradient("block.0.fc1.weight"));
+    });
+    CHECK(thrown == std::vector<std::string>(2));
+    for (int me : {0, 1}) {
+      CHECK(losses[me] == doctest::Approx(wanted).epsilon(1e-5));
+      CHECK(farthest(gradients[me], gradient) < 1e-5 * largest(gradient));
+    }
+  }
+}
+
+TEST_CASE("where one of two processes fails the other one stops, with its reason") {
+  both b;
+  const pretend::machine machine({.devices = 4});
+  const auto thrown = two_processes(b, {.data = 2, .tensor = 2}, free_port(), [&](pt::detail::engine& gpu, int me) {
+    batch data(b.sizes, 6);
+    if (me == 1) data.tokens.back() = 99;
+    gpu.step(data.feeds());
+  });
+  CAPTURE(thrown[0]);
+  CHECK(thrown[1].find("embedding: number 99") != std::string::npos);
+  CHECK(thrown[0].find("process 1 failed first: ") != std::string::npos);
+  CHECK(thrown[0].find("embedding: number 99") != std::string::npos);
+  const auto uneven = two_processes(b, {.data = 3}, free_port(), [&](pt::detail::engine&, int) {});
+  CHECK(uneven[0] == "the plan is for 3 CUDA devices, which 2 processes cannot share evenly");
+}
+
+TEST_CASE("in bf16 a plan is no farther from f32 than twice what one pretended GPU is") {
+  const pretend::machine machine({.devices = 8});
+  both b;
+  using narrow_training = pt::training<pt::in_precision<models::gpt, pt::bf16>, pt::adamw, pt::clip_norm>;
+  const pt::on_cuda::detail::traced_with<pretend::launch, narrow_training> narrow(narrow_training{}, b.sizes.extents());
+  const batch data(b.sizes, 4);
+  auto exact = b.alone(), one = both::pretended(narrow, grid_plan{});
+  const double wanted = exact->step(data.feeds()), loss_of_one = one->step(data.feeds());
+  CHECK(loss_of_one == doctest::Approx(wanted).epsilon(0.02));
+  CHECK(loss_of_one != wanted);
+  for (grid_plan const& plan :
+       {grid_plan{.data = 2, .tensor = 2, .stages = 2, .micro_batches = 2}, grid_plan{.data = 3, .zero = 3}}) {
+    auto gpu = both::pretended(narrow, plan);
+    agreement rule(pt::bf16);
+    rule.loss(wanted, gpu->step(data.feeds()), std::abs(loss_of_one - wanted));
+    CHECK_MESSAGE(rule.holds(), rule.where() << " differs by " << rule.worst() << " of what is allowed");
+    // Of tensors that are as small as these, one's distance is a matter of chance: all of them count together.
+    double of_one = 0, of_plan = 0;
+    for (std::string const& name : exact->parameter_names(true)) {
+      CHECK(gpu->parameter(name).type == pt::f32);
+      const std::vector<double> gradient = values_of(exact->gradient(name));
+      of_one += rule.distance(gradient, values_of(one->gradient(name))) / rule.size(gradient);
+      of_plan += rule.distance(gradient, values_of(gpu->gradient(name))) / rule.size(gradient);
+    }
+    CHECK(of_one > 0);
+    CHECK(of_plan < 2 * of_one);
+  }
+}
+
+TEST_CASE("the op that made the first number that is not finite is named") {
+  const pretend::machine machine({.devices = 2});
+  both b;
+  for (grid_plan const& plan : {grid_plan{}, grid_plan{.data = 2}}) {
+    auto gpu = b.pretended(plan);
+    const pt::host_tensor weight = gpu->parameter("block.1.fc2.weight");
+    std::vector<float> huge(weight.size(), 3e38f);
+    gpu->set_parameter("block.1.fc2.weight", pt::feed("block.1.fc2.weight", huge));
+    const batch data(b.sizes, 1);
+    CHECK_THROWS_WITH_AS(gpu->step(data.feeds()), Contains("op block.1.fc2 (linear, forward)"), pt::error);
+  }
+}
+
+namespace {
+// What an engine throws that is made and takes two steps.
+template <class Policy>
+std::string thrown(both& b, Policy const& policy, pt::on_cuda::cuda_options const& how = {.timeout_seconds = 0.3}) {
+  try {
+    auto gpu = b.pretended(policy, how);
+    const batch data(b.sizes, 1);
+    gpu->step(data.feeds());
+    gpu->step(data.feeds());
+  } catch (pt::error const& e) { return e.what(); }
+  return "nothing";
+}
+// Waits for the other lane are taken out of what rank 0 runs.
+struct forgetful_source : source {
+  int only;  // the number of the wait that is forgotten; -1: all
+  int* waits;
+  forgetful_source(both& b, int which, int* count)
+      : source({.timeout_seconds = 1}, b.on_gpu.launchers, b.on_gpu.boxes), only(which), waits(count) {}
+  std::unique_ptr<pt::local_devices> make(pt::graph_data const& graph, std::span<std::uint64_t const> keys,
+                                          std::vector<std::vector<pt::program>> sets) override {
+    *waits = 0;
+    for (pt::instruction& i : sets[0][0].instructions)
+      if (i.wait > 0)
+        if (const int number = (*waits)++; only < 0 || number == only) i.wait = 0;
+    return source::make(graph, keys, std::move(sets));
+  }
+};
+std::string thrown_without_wait(both& b, grid_plan const& plan, int which, int& waits) {
+  const pretend::machine machine({.devices = plan.devices()});
+  pt::plan_base made(*b.on_gpu.graph);
+  plan(made);
+  pt::detail::engine gpu(*b.on_gpu.graph, b.on_gpu.losses, std::move(made), std::make_unique<forgetful_source>(b, which, &waits),
+                         both::options());
+  const batch data(b.sizes, 1);
+  try {
+    gpu.step(data.feeds());
+  } catch (pt::error const& e) { return e.what(); }
+  return {};
+}
+
+}  // namespace
+
+TEST_CASE("a stream that forgets to wait for the other one is noticed") {
+  both b;
+  for (grid_plan const& plan : {grid_plan{.tensor = 2}, grid_plan{.stages = 2, .micro_batches = 3}}) {
+    int waits = 0, noticed = 0;
+    const std::string all = thrown_without_wait(b, plan, -1, waits);
+    CAPTURE(all);
+    CHECK(all.find("and waits for no event between") != std::string::npos);
+    const int count = waits;
+    REQUIRE(count > 2);
+    // One after a stronger one of the same lane may be spared.
+    for (int which = 0; which < count; which += 3)
+      noticed += thrown_without_wait(b, plan, which, waits).find("and waits for no event between") != std::string::npos;
+    CHECK(noticed >= (count + 2) / 3 / 2);
+  }
+}
+
+TEST_CASE("what goes wrong on a pretended GPU is an error that says what and where, and nothing hangs") {
+  both b;
+  const grid_plan four{.data = 2, .tensor = 2};
+  SUBCASE("more devices than there are") {
+    const pretend::machine machine({.devices = 2});
+    CHECK_THROWS_WITH_AS(b.pretended(four), "the plan is for 4 CUDA devices, this machine has 2", pt::error);
+    CHECK_THROWS_WITH_AS(b.pretended(grid_plan{.data = 2}, {.devices = 1}),
+                         "the plan is for 2 CUDA devices, the trainer may use 1", pt::error);
+  }
+  SUBCASE("too little memory") {
+    const pretend::machine machine({.devices = 1, .memory_bytes = 4096});
+    const std::string words = thrown(b, grid_plan{});
+    CAPTURE(words);
+    CHECK(words.find("memory: the device does not give") != std::string::npos);
+    CHECK(words.find("rank 0's parameters and optimizer state (out of memory; 0.00390") != std::string::npos);
+    CHECK(words.find("MiB are free). Cut the model over more devices") != std::string::npos);
+  }
+  SUBCASE("any of the allocations fails") {
+    for (int which = 0; which < 12; ++which)
+      for (grid_plan const& plan : {grid_plan{}, four}) {
+        const pretend::machine machine({.devices = 4, .failing_allocation = which});
+        const std::string words = thrown(b, plan);
+        CAPTURE(which);
+        CAPTURE(words);
+        CHECK((words == "nothing" || words.find("out of memory") != std::string::npos));
+        CHECK((which > 3 || words != "nothing"));  // state, arena, a step's numbers and the products' workspace at least
+      }
+  }
+  SUBCASE("a launch fails") {
+    const pretend::machine machine({.devices = 4, .failing_launch = 20});
+    const std::string words = thrown(b, four);
+    CAPTURE(words);
+    CHECK(words.find("rank 0, op ") == 0);
+    CHECK(words.find("a launch: a launch failed, as it was told to") != std::string::npos);
+  }
+  SUBCASE("a number that no row of the table has") {
+    const pretend::machine machine;
+    auto gpu = b.pretended(grid_plan{});
+    batch data(b.sizes, 1);
+    data.tokens[7] = 11;
+    CHECK_THROWS_WITH_AS(
+        gpu->step(data.feeds()),
+        "rank 0, op wte (embedding, forward): embedding: number 11 at position 7 is outside the table of 11 rows", pt::error);
+    data.tokens[7] = 1;
+    CHECK_THROWS_WITH_AS(gpu->step(data.feeds()), Contains("the devices run no more, because a step failed: rank 0, op wte"),
+                         pt::error);
+  }
+  SUBCASE("a target that is no class") {
+    const pretend::machine machine({.devices = 4});
+    auto gpu = b.pretended(four);
+    batch data(b.sizes, 1);
+    data.targets[3] = 11;
+    CHECK_THROWS_WITH_AS(gpu->step(data.feeds()), Contains("cross_entropy: target 11 is not below the last axis's extent 11"),
+                         pt::error);
+  }
+  SUBCASE("a collective fails on one rank") {
+    const pretend::machine machine({.devices = 4, .failing_collective = 3});
+    const std::string words = thrown(b, four);
+    CAPTURE(words);
+    CHECK(words.find("rank ") == 0);
+    CHECK(words.find("NCCL, in group ") != std::string::npos);
+    CHECK(words.find("a collective failed, as it was told to") != std::string::npos);
+  }
+  SUBCASE("a rank never comes to a collective") {
+    const pretend::machine machine({.devices = 4, .endless_launch = 30});
+    const std::string words = thrown(b, four);
+    CAPTURE(words);
+    CHECK(words.find("did not end within 0.3") != std::string::npos);
+    CHECK(words.find("; rank 0 has not begun it") != std::string::npos);
+  }
+}
