@@ -3,4 +3,8 @@
 
 #include "../support/models/gpt.hpp"
 
-template struct partita::cuda_kernels<partita::training<partita::testing::models::gpt, partita::adamw, partita::clip_norm>>;
+namespace pt = partita;
+using pt::testing::models::gpt;
+
+template struct pt::cuda_kernels<pt::training<gpt, pt::adamw, pt::clip_norm>>;
+template struct pt::cuda_kernels<pt::training<pt::in_precision<gpt, pt::bf16>, pt::adamw, pt::clip_norm>>;

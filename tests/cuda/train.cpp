@@ -12,6 +12,7 @@
 namespace pt = partita;
 using namespace partita::testing;
 using training = pt::training<models::gpt, pt::adamw, pt::clip_norm>;
+using narrow_training = pt::training<pt::in_precision<models::gpt, pt::bf16>, pt::adamw, pt::clip_norm>;
 
 int main() try {
   const models::sizes sizes;
@@ -36,13 +37,18 @@ int main() try {
       return words == "the plan is for 1 CUDA devices, this machine has 0" ? 0 : 1;
     }
 
+  pt::plan<narrow_training> narrow_on_one(narrow_training{}, sizes.extents());
+  pt::policy::single_device{}(narrow_on_one);
   pt::trainer<training> cpu(on_one, pt::cpu{});
   pt::trainer<training> gpu(on_one, pt::cuda{});
+  pt::trainer<narrow_training> narrow(narrow_on_one, pt::cuda{});
   for (int step = 0; step < 4; ++step) {
     const float wanted = cpu.step({{"tokens", tokens}, {"targets", targets}}),
-                have = gpu.step({{"tokens", tokens}, {"targets", targets}});
-    std::printf("step %d: loss %.7f on the CPU, %.7f on the GPU\n", step, static_cast<double>(wanted), static_cast<double>(have));
-    if (!(std::abs(have - wanted) <= 1e-4f * std::abs(wanted))) return 1;
+                have = gpu.step({{"tokens", tokens}, {"targets", targets}}),
+                in_bf16 = narrow.step({{"tokens", tokens}, {"targets", targets}});
+    std::printf("step %d: loss %.7f on the CPU, %.7f on the GPU, %.7f in bf16\n", step, static_cast<double>(wanted),
+                static_cast<double>(have), static_cast<double>(in_bf16));
+    if (!(std::abs(have - wanted) <= 1e-4f * std::abs(wanted) && std::abs(in_bf16 - wanted) <= 2e-2f * std::abs(wanted))) return 1;
   }
   return 0;
 } catch (std::exception const& e) {
