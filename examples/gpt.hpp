@@ -3,7 +3,7 @@
 #pragma once
 #include <cmath>
 
-#include <partita/partita.hpp>
+#include <partita/planning.hpp>
 
 namespace pt = partita;
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include <partita/partita.hpp>
 #include <partita/profile/host.hpp>
 #include <partita/profile/host_simulation.hpp>
 #include <partita/report/plan_report.hpp>

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include <partita/partita.hpp>
 #include <partita/plan/file.hpp>
 
 #include "gpt.hpp"

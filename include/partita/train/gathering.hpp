@@ -53,7 +53,7 @@ class gathering {
 
   // Replicas are equal: one of each box, of the lowest process. Asked for once, since programs stay.
   pieces const& pieces_of(std::size_t set, outsides list, int tensor, std::string_view name) {
-    std::vector<outside> const program::*const known[]{&program::outputs, &program::stored, &program::gradients};
+    outsides const known[]{&program::outputs, &program::stored, &program::gradients};
     const auto kind = static_cast<int>(std::find(std::begin(known), std::end(known), list) - std::begin(known));
     const auto [at, first] = known_.try_emplace({set, kind, tensor});
     pieces& p = at->second;
