@@ -201,6 +201,8 @@ template <class F> outcome between_two(F f) {
       std::this_thread::sleep_for(std::chrono::microseconds(50));
     r.ended[me] = cuda::query(s) == cuda::success;
     r.error[me] = one->shared->error();
+    nccl::destroy(one);
+    nccl::destroy(two);
   };
   std::thread other(rank, 1);
   rank(0);
