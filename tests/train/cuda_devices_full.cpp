@@ -171,7 +171,7 @@ template <class F> std::vector<std::string> two_processes(both& b, grid_plan con
   return thrown;
 }
 int free_port() {
-  static int next = 20000 + static_cast<int>(getpid()) * 7 % 20000;
+  static int next = 10000 + static_cast<int>(getpid()) * 7 % 20000;  // below those that systems give away
   return next++;
 }
 }  // namespace
