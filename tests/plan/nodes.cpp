@@ -1,6 +1,8 @@
 // What a policy says of nodes between ops (moves, uses of parameters, sums over time), and lists of devices.
 #include <doctest/doctest.h>
 
+#include <partita/program/lower.hpp>
+
 #include "../support/planned.hpp"
 
 namespace pt = partita;
@@ -122,6 +124,36 @@ TEST_CASE("moves and sums are ordered like ops") {
       "op_order names a moment that no op has: the move of x"));
   // of several those that there are
   CHECK(wrong([](auto& plan) { plan.op_order(plan.moves(plan.ops("*")), *plan.ops("relu", pass::backward).begin()); }) == "");
+}
+
+TEST_CASE("a sum over time that is ordered is made when the order says, from terms that are kept until then") {
+  struct additions {
+    int all = 0, before_last = 0;  // of fc2's gradient; before the last op of fc1's
+  };
+  auto of = [](auto order) {
+    const plan_of_mlp p([&](auto& plan) {
+      policy::micro_batches_of{4}(plan);
+      order(plan);
+    });
+    REQUIRE(describe(p.wrong_with) == "");
+    const pt::program made = pt::lower(pt::lowering(p.g, p.plan, p.c), 0);
+    additions r;
+    int so_far = 0;
+    for (pt::instruction const& i : made.instructions) {
+      pt::node const& n = p.c.nodes[i.node];
+      if (n.kind == pt::node_kind::assemble && n.op == p.find("fc2", "linear.weight", pass::backward)) so_far = ++r.all;
+      if (n.kind == pt::node_kind::compute && n.op == p.find("fc1", "linear.weight", pass::backward)) r.before_last = so_far;
+    }
+    return r;
+  };
+  const additions own = of([](auto&) {}), late = of([](auto& plan) {
+    // [late]
+    plan.op_order(*plan.ops("fc1", pass::backward).begin(), plan.accumulates("fc2.weight"));
+    // [/late]
+  });
+  CHECK(own.all == 0);  // the kernel adds
+  CHECK(late.all == 4);
+  CHECK(late.before_last == 0);
 }
 
 TEST_CASE("what a policy says of nodes that cannot be is told") {

@@ -216,6 +216,7 @@ constexpr void add_stores(graph_data const& g, completion& c) {
     }
     const layout wanted = out.values[out.source_value[stored]].lay;
     c.reader_turns = {};
+    c.reader = g.tensors[stored].op;
     const int arrived = c.arrive(t, wanted, x.rank);
     node n;
     n.kind = node_kind::store;
