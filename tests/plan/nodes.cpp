@@ -128,7 +128,7 @@ TEST_CASE("moves and sums are ordered like ops") {
 
 TEST_CASE("a sum over time that is ordered is made when the order says, from terms that are kept until then") {
   struct additions {
-    int all = 0, before_last = 0;  // of fc2's gradient; before the last op of fc1's
+    int all = 0, before_last = 0;  // of fc2's gradient; before the last gradient of fc1's bias
   };
   auto of = [](auto order) {
     const plan_of_mlp p([&](auto& plan) {
@@ -142,7 +142,7 @@ TEST_CASE("a sum over time that is ordered is made when the order says, from ter
     for (pt::instruction const& i : made.instructions) {
       pt::node const& n = p.c.nodes[i.node];
       if (n.kind == pt::node_kind::assemble && n.op == p.find("fc2", "linear.weight", pass::backward)) so_far = ++r.all;
-      if (n.kind == pt::node_kind::compute && n.op == p.find("fc1", "linear.weight", pass::backward)) r.before_last = so_far;
+      if (n.kind == pt::node_kind::compute && n.op == p.find("fc1", "", pass::backward)) r.before_last = so_far;
     }
     return r;
   };
@@ -173,6 +173,15 @@ TEST_CASE("what a policy says of nodes that cannot be is told") {
             .starts_with("the plan says how what op relu makes is moved, but nothing of it is"));
   CHECK(wrong_with([](auto& plan) { plan.op_trans(plan.accumulates("fc1.weight"), pt::replicate{2, "again"}); })
             .starts_with("what is replicated is the move for all readers"));
+  auto in_turns = [](auto& plan) { plan.op_trans(plan.ops("fc1"), pt::split<ffn>{2, "turn"}); };
+  CHECK(wrong_with([&](auto& plan) {
+          in_turns(plan);
+          plan.op_trans(plan.accumulates("fc1.weight"), pt::split<ffn>{2, "data"});
+        }).starts_with("the sum over time of what op fc1 makes cannot be kept cut along ffn"));
+  CHECK(wrong_with([&](auto& plan) {
+          in_turns(plan);
+          plan.op_trans(plan.accumulates("fc*.weight"), pt::split<ffn>{2, "data"});
+        }) == "");
   CHECK(wrong_with([](auto& plan) { plan.op_assign(plan.accumulates("fc1.weight"), pt::at{"far", 4, 3}); })
             .starts_with("op fc1 is placed on device 4"));
 }

@@ -128,7 +128,7 @@ struct tensor_arrivals {
       bool turns = false;  // terms that are pieces in time stay what they are
       for (int k = 0, p = part_on(held, axis, k); p >= 0; p = part_on(held, axis, ++k)) turns = turns || held.parts[p].in_time();
       if (turns && !pieces_stay(held, kept, axis)) {
-        if (!out.first)
+        if (!out.first && e.must)
           out.first = plan.about(wrong::sum_is_cut_where_its_pieces_are, maker, g.operand_of(e.key.tensor).axes[axis], 0, 0, e.line);
         return false;
       }
