@@ -155,11 +155,14 @@ searched_plan search(gpt_command const& command, gpt_processes& processes) {
   gpt_options const& o = command.options;
   const pt::cpu devices{.devices = processes.are_many() ? processes.together().size() : command.devices_to_search_for(), .threads = o.threads};
   if (!processes.are_many()) return search_plan(training_of(o), extents_of(o, o.batch), devices, o.report);
-  std::optional<searched_plan> found;
-  if (processes.first()) found = search_plan(training_of(o), extents_of(o, o.batch), devices, o.report);
-  const std::string text = pt::broadcast(processes.together(), found ? pt::plan_text(found->plan) : std::string());
-  if (!found) found = searched_plan{pt::plan_from_text<gpt_training>(text, training_of(o), extents_of(o, o.batch)), {}};
-  return *found;
+  std::string text, words;
+  double seconds = 0, bytes = 0;
+  if (processes.first()) {
+    const searched_plan found = search_plan(training_of(o), extents_of(o, o.batch), devices, o.report);
+    text = pt::plan_text(found.plan), words = found.words, seconds = found.seconds, bytes = found.bytes;
+  }
+  text = pt::broadcast(processes.together(), text);
+  return {pt::plan_from_text<gpt_training>(text, training_of(o), extents_of(o, o.batch)), words, seconds, bytes};
 }
 
 int run(gpt_command const& command) {

@@ -1,9 +1,13 @@
 // Plan files: a round trip gives the same plan and programs; what a person may get wrong is refused in words.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <functional>
 #include <string>
+#include <vector>
 
+#include <partita/plan/digest.hpp>
 #include <partita/plan/file.hpp>
 #include <partita/planning.hpp>
 #include <partita/program/lower.hpp>
@@ -32,7 +36,7 @@ std::vector<std::uint64_t> digests(pt::plan<model> const& p) {
   pt::completed c;
   CHECK(describe(pt::verify_plan(p.traced(), p, c)) == "");
   pt::lowering shared(p.traced(), p, c);
-  std::vector<std::uint64_t> all{shared.digest()};
+  std::vector<std::uint64_t> all{shared.digest(), pt::digest_of(p.traced(), p, c)};
   for (int rank = 0; rank < c.devices; ++rank) {
     const pt::program q = pt::lower(shared, rank);
     all.push_back(q.arena_bytes);
@@ -67,6 +71,29 @@ TEST_CASE("a plan goes to a file and comes back the same") {
   pt::save_plan(plain, path);
   CHECK(pt::plan_text(pt::load_plan<model>(path)) == text);
   std::remove(path.c_str());
+}
+
+TEST_CASE("plans that differ have different digests, whatever differs") {
+  static constexpr int sizes[]{5, 3};
+  const std::function<void(pt::plan<model>&)> changes[]{
+      [](pt::plan<model>& p) { p.op_trans(p.ops(), pt::split<batch>{4, "data"}), p.op_assign(p.ops(), pt::grid{{"data", 4}}); },
+      [](pt::plan<model>& p) { p.op_trans(p.ops(), pt::split<batch>{2, "data"}), p.op_assign(p.ops(), pt::grid{{"data", 2}}); },
+      [](pt::plan<model>& p) { p.op_trans(p.ops(), pt::split<batch>{2, "data", sizes}), p.op_assign(p.ops(), pt::grid{{"data", 2}}); },
+      [](pt::plan<model>& p) { p.op_trans(p.ops(), pt::split<batch>{2, "micro"}), p.op_assign(p.ops(), pt::grid{}); },
+      [](pt::plan<model>& p) { p.op_trans(p.ops(pt::with<ffn>), pt::split<ffn>{2, "tensor"}), p.op_assign(p.ops(), pt::grid{{"tensor", 2}}); },
+  };
+  std::vector<std::uint64_t> found;
+  auto keep = [&](auto const& change, std::size_t extent) {
+    pt::plan<model> p(model{}, pt::bind<batch>(extent));
+    change(p);
+    pt::completed c;
+    CHECK(describe(pt::verify_plan(p.traced(), p, c)) == "");
+    found.push_back(pt::digest_of(p.traced(), p, c));
+  };
+  for (auto const& change : changes) keep(change, 8);
+  keep(changes[0], 9);  // the same cuts of a longer batch
+  std::sort(found.begin(), found.end());
+  CHECK(std::adjacent_find(found.begin(), found.end()) == found.end());
 }
 
 TEST_CASE("sizes, replicas, phases, orders and priorities survive") {

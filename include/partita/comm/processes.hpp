@@ -15,9 +15,9 @@
 
 namespace partita {
 
-// Every process makes the same calls in the same order, each `for` the same thing: words that are compared as far as the
-// processes can, and said in an error. After `abort`, or once a process has ended with an error, every
-// call of every process throws `aborted` (comm/communicator.hpp), which says who failed first.
+// Every process makes the same calls in the same order, each for the same thing: `what`, which is compared as far as the
+// processes can, and said in an error. After `abort`, or once a process has ended with an error, every call of every process
+// throws `aborted` (comm/communicator.hpp), which says who failed first.
 class processes {
  public:
   virtual ~processes() = default;

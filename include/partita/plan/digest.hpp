@@ -18,8 +18,9 @@ class plan_digest {
     add(c.devices);
     for (node const& n : c.nodes) {
       const int numbers[]{static_cast<int>(n.kind), n.op, n.placed_as, n.replayed ? 1 : 0, n.not_before, n.fetched_behind,
-                          static_cast<int>(n.ring), n.ring_mode, n.input_count, n.value_count};
+                          static_cast<int>(n.ring), n.input_count, n.value_count};
       for (int x : numbers) add(x);
+      add_mode(n.ring_mode);
       add(n.over);
       for (int m = 0; m < n.time.count; ++m) add(n.time.extents[m]);
     }
@@ -34,6 +35,9 @@ class plan_digest {
  private:
   constexpr void add(std::uint64_t x) { state_ = hash(x, state_); }
   constexpr void add(int x) { add(static_cast<std::uint64_t>(static_cast<std::int64_t>(x))); }
+  constexpr void add_mode(short m) {  // by name: numbers are given in the order in which a policy says them
+    add(m < 0 ? hash_seed : hash(plan_->modes()[m].view(), hash_seed));
+  }
   constexpr void add(layout const& l) {
     add(l.where.device_at(0));
     for (int d = 0; d < l.where.rank; ++d) {
@@ -43,7 +47,8 @@ class plan_digest {
     for (int i = 0, n = l.where.list == nullptr ? 0 : l.where.size(); i < n; ++i) add(l.where.device_at(i));
     for (int p = 0; p < l.count; ++p) {
       part const& q = l.parts[p];
-      const int numbers[]{q.mode, q.axis, q.level, q.pieces, q.unit, static_cast<int>(q.reduce), q.fold ? 1 : 0, q.skew};
+      add_mode(q.mode);
+      const int numbers[]{q.axis, q.level, q.pieces, q.unit, static_cast<int>(q.reduce), q.fold ? 1 : 0, q.skew};
       for (int x : numbers) add(x);
       if (int const* sizes = plan_->sizes(q.sizes); sizes != nullptr)
         for (int i = 0; i < q.pieces; ++i) add(sizes[i]);

@@ -10,6 +10,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -123,18 +124,20 @@ class mpi_state {
   // somebody has failed; and error where `missing(rank)` tells that a rank is waited for that has ended.
   template <class Ready, class Leave, class Missing> void wait(Ready ready, Leave leave, Missing missing) {
     for (mpi_patience patience(cores_to_spare());; patience.pause()) {
+      bool stops = false;  // looked at once: another thread of this process may stop the world at any time
       {
         const std::scoped_lock lock(calls_);
         poll();
         if (ready()) return;
-        if (is_aborted()) leave();
+        stops = is_aborted();
+        if (stops) leave();
         for (end_of const& each : ended_)  // what it sent before may arrive after the news of its end
           if (missing(each.rank) && clock::now() - each.heard > std::chrono::seconds(2)) {
             leave();
             throw_error({"rank ", each.rank, " has ended, and rank ", rank_, " waits for it; every process must make the same calls"});
           }
       }
-      if (is_aborted()) throw_aborted();
+      if (stops) throw_aborted();
     }
   }
   template <class Ready, class Leave> void wait(Ready ready, Leave leave) {
@@ -143,26 +146,27 @@ class mpi_state {
 
   // A communicator of all ranks, made by all of them at the same point.
   MPI_Comm duplicate() {
-    MPI_Comm made = MPI_COMM_NULL;
+    auto made = std::make_unique<MPI_Comm>(MPI_COMM_NULL);
     MPI_Request request = MPI_REQUEST_NULL;
     {
       const std::scoped_lock lock(calls_);
-      check_mpi(MPI_Comm_idup(MPI_COMM_WORLD, &made, &request), "MPI_Comm_idup");
+      check_mpi(MPI_Comm_idup(MPI_COMM_WORLD, made.get(), &request), "MPI_Comm_idup");
     }
     wait([&] {
       int done = 0;
       check_mpi(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
       return done != 0;
-    }, [] {});
+    }, [&] { (void)made.release(); });  // MPI may still write there
     const std::scoped_lock lock(calls_);
-    check_mpi(MPI_Comm_set_errhandler(made, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
-    return made;
+    check_mpi(MPI_Comm_set_errhandler(*made, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+    return *made;
   }
 
   // Before MPI is left in order.
   void close() {
     const std::scoped_lock lock(calls_);
     if (size_ > 1) {
+      MPI_Waitall(static_cast<int>(notices_.size()), notices_.data(), MPI_STATUSES_IGNORE);
       MPI_Cancel(&listening_);
       MPI_Wait(&listening_, MPI_STATUS_IGNORE);
     }
