@@ -118,9 +118,16 @@ class segmenter {
     for (int op = forward_; op < g_.ops.size; ++op) {
       op_entry const& e = entry(op);
       if (e.when == pass::backward)
-        for (int i = 0; i < e.input_count; ++i) read_by_backward_[at(g_.input(e, i))] = true;
+        for (int i = 0; i < e.input_count; ++i) mark_as_read(g_.input(e, i));
       if (e.origin == op) continue;
       (e.when == pass::backward ? backward_ : updates_)[at(e.origin)].push_back(op);
+    }
+  }
+  // With a view what it is a view of is kept.
+  void mark_as_read(int tensor) {
+    for (int t = tensor; !read_by_backward_[at(t)];) {
+      read_by_backward_[at(t)] = true;
+      if (op_entry const& maker = entry(g_.tensors[t].op); maker.info->is_view) t = g_.input(maker, 0);
     }
   }
   caused_op caused(int op) const {
@@ -191,6 +198,7 @@ class segmenter {
       in.tensor = t;
       for (int b : backward_[at(op)])
         for (int k = 0; k < entry(b).input_count; ++k) in.backward_reads = in.backward_reads || g_.input(entry(b), k) == t;
+      in.backward_reads = in.backward_reads || (f.is_view && read_by_backward_[at(e.first_output)]);
       if (is_weight(t)) {
         in.weight = static_cast<int>(x.weights.size());
         x.weights.push_back(weight(f.input(i), t));
