@@ -18,6 +18,7 @@
 #include "../support/agreement.hpp"
 #include "../support/matrix.hpp"
 #include "../support/models/gpt.hpp"
+#include "../support/models/llama.hpp"
 #include "../support/pretend/cuda.hpp"
 #include "../support/pretend/nccl.hpp"
 #include "../support/random_plan.hpp"
@@ -27,8 +28,6 @@ using namespace partita::testing;
 using doctest::Contains;
 
 namespace {
-using gpt_training = pt::training<models::gpt, pt::adamw, pt::clip_norm>;
-using cpu_graph = pt::recorder<pt::on_cpu::backend, gpt_training>;
 using source = pt::on_cuda::cuda_source<pretend::cuda, pretend::nccl>;
 
 struct batch {
@@ -61,14 +60,15 @@ struct grid_plan {
 };
 
 // The training traced with CPU kernels and with those of the pretended GPUs: once for all tests of a size.
-struct both {
+template <class Model> struct both_of {
+  using training_type = pt::training<Model, pt::adamw, pt::clip_norm>;
   models::sizes sizes;
-  cpu_graph on_cpu;
-  pt::on_cuda::detail::traced_with<pretend::launch, gpt_training> on_gpu;
+  pt::recorder<pt::on_cpu::backend, training_type> on_cpu;
+  pt::on_cuda::detail::traced_with<pretend::launch, training_type> on_gpu;
 
-  explicit both(models::sizes const& s = {}) : sizes(s), on_gpu(gpt_training{}, s.extents()) {
+  explicit both_of(models::sizes const& s = {}) : sizes(s), on_gpu(training_type{}, s.extents()) {
     for (pt::binding const& b : s.extents()) on_cpu.bindings.push(b);
-    trace(on_cpu, gpt_training{});
+    trace(on_cpu, training_type{});
   }
   static pt::trainer_options options() { return {.seed = 3, .learning_rate = 0.01}; }
   auto alone() {
@@ -90,7 +90,9 @@ struct both {
   }
 };
 
-void compare(both& b, pt::detail::engine& gpu, int steps = 2) {
+using both = both_of<models::gpt>;
+
+template <class Both> void compare(Both& b, pt::detail::engine& gpu, int steps = 2) {
   auto cpu = b.alone();
   agreement rule(pt::f32);
   for (int step = 0; step < steps; ++step) {
@@ -146,6 +148,13 @@ TEST_CASE("the same at uneven sizes, three dimensions at once, and random plans"
     CAPTURE(words);
     compare(b, *gpu, 1);
   }
+}
+
+TEST_CASE("a Llama's kernels: root mean squares, rotary positions, gated units, heads that share keys") {
+  both_of<models::llama> b;
+  const pretend::machine machine({.devices = 8});
+  compare(b, *b.pretended(grid_plan{}), 2);
+  compare(b, *b.pretended(grid_plan{.data = 2, .tensor = 2, .stages = 2, .micro_batches = 3}), 2);
 }
 
 namespace {

@@ -4,8 +4,10 @@
 #pragma once
 #include <cmath>
 #include <cstddef>
+#include <string>
 #include <string_view>
 
+#include <partita/core/data_fault.hpp>
 #include <partita/core/words.hpp>
 #include <partita/ops/annotation_text.hpp>
 #include <partita/ops/axis_position.hpp>
@@ -45,7 +47,7 @@ template <int Between> struct rotary_op {
     using element = std::remove_pointer_t<decltype(y)>;
     using value = detail::compute_type<element>;
     const std::size_t d = call.extent('d'), pairs = d / 2, positions = call.extent('s'), first = call.offset('s');
-    if (d % 2 != 0) refuse_odd(d);
+    if (d % 2 != 0) call.template refuse<rotary_op>({0, 0, d});
     std::size_t heads = 1;
     for (int i = 0; i < Between; ++i) heads *= call.extent(static_cast<char>('m' + i));
     const double base = call.attribute(0), direction = call.attribute(1);
@@ -73,10 +75,8 @@ template <int Between> struct rotary_op {
       }
     });
   }
-
-private:
-  static void refuse_odd(std::size_t d) {
-    throw_error({"rotary: the last axis has ", d, " elements; pairs of them are turned, so that it must be even"});
+  static std::string words_of(data_fault const& f) {
+    return words({"rotary: the last axis has ", f.limit, " elements; pairs of them are turned, so that it must be even"});
   }
 };
 

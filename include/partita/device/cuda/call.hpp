@@ -189,6 +189,7 @@ template <class Op, class Mode, dtype... In> class call {
  public:
   static constexpr int output_count = types::output_count;
   static constexpr bool on_host = false;
+  static constexpr std::size_t grain = 8192;  // which parallel does not ask for here
 
   template <int I> using input_type = element_t<types::inputs[I]>;
   template <int O> using output_type = element_t<types::types.outputs[O]>;
