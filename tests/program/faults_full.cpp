@@ -28,7 +28,8 @@ TEST_CASE("89 kinds of faults, each at random places of random plans, are found"
   std::set<std::string> names;
   int seen = 0, harmless = 0;
   for (te::fault_kind const& kind : kinds) {
-    const te::fault_count n = trials.run(kind, 2);
+    te::fault_count n = trials.run(kind, 2);
+    if (n.seen == 0 && n.missed == 0) n = trials.run(kind, 16);  // few plans leave outputs in pieces
     CHECK_MESSAGE(n.missed == 0, trials.misses);
     trials.misses.clear();
     CHECK_MESSAGE(n.seen > 0, kind.name, " was never put in, or never seen");
