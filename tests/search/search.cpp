@@ -203,6 +203,18 @@ TEST_CASE("what backward ops read through a view is counted as kept") {
   const auto r = search<model_with_views>(slow_cluster(), constrained<only::devices<1>, only::micro_batches<1>>());
   const simulation s = simulate<model_with_views>(r.plan, slow_cluster());
   CHECK(static_cast<double>(s.peak_bytes()) <= r.memory);
+  auto const& g = r.plan.traced();
+  const spaces::segmented_model m = spaces::find_segments(g, g.forward_count);
+  int views = 0;
+  for (spaces::segment const& of : m.segments)
+    for (spaces::searched_op const& view : of.ops)
+      for (spaces::searched_op const& maker : of.ops)
+        if (view.info->is_view && view.output_kept[0] && view.inputs.front().tensor == g.ops[maker.op].first_output) {
+          ++views;
+          CHECK(maker.output_kept[0]);
+          CHECK(view.inputs.front().backward_reads);
+        }
+  CHECK(views == 6);
 }
 
 TEST_CASE("constraints that leave nothing say which") {
