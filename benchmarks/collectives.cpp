@@ -17,9 +17,9 @@ namespace {
 std::unique_ptr<partita::thread_world> world;
 
 void make_world(benchmark::State const& state) {
-  std::vector<int> all;
+  partita::list<int> all;
   for (int rank = 0; rank < state.threads(); ++rank) all.push_back(rank);
-  world = std::make_unique<partita::thread_world>(state.threads(), std::vector<std::vector<int>>{all});
+  world = std::make_unique<partita::thread_world>(state.threads(), partita::list<partita::list<int>>{all});
 }
 void end_world(benchmark::State const&) { world.reset(); }
 

@@ -199,8 +199,8 @@ void random_sequence(test_world& world, std::uint64_t seed, std::uint64_t length
   CHECK_MESSAGE(well, failure);
 }
 
-std::vector<int> first_ranks(int count) {
-  std::vector<int> ranks;
+partita::list<int> first_ranks(int count) {
+  partita::list<int> ranks;
   for (int rank = 0; rank < count; ++rank) ranks.push_back(rank);
   return ranks;
 }
@@ -256,8 +256,8 @@ TEST_CASE("members that make other calls as one are told") {
 }
 
 TEST_CASE("overlapping groups run random sequences side by side") {
-  const std::vector<std::vector<int>> groups{first_ranks(8), {0, 1, 2, 3}, {2, 3, 4, 5}, {0, 2, 4, 6}, {7},
-                                             {1, 5, 7},      {0, 1, 2, 3}, {3, 6}};
+  const partita::list<partita::list<int>> groups{first_ranks(8), {0, 1, 2, 3}, {2, 3, 4, 5}, {0, 2, 4, 6}, {7},
+                                                 {1, 5, 7},      {0, 1, 2, 3}, {3, 6}};
   for (std::uint64_t seed = 1; seed <= 4; ++seed) {
     test_world world(8, groups);
     random_sequence(world, seed, 150, 60000);

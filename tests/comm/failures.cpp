@@ -72,7 +72,7 @@ TEST_CASE("members that disagree all learn how, and the group goes on") {
 #ifndef PARTITA_TEST_MPI  // where an abort is for good; and what these rely on besides: a world's own names
 
 TEST_CASE("a group that is not one is rejected") {
-  using groups = std::vector<std::vector<int>>;
+  using groups = partita::list<partita::list<int>>;
   CHECK_THROWS_WITH_AS(test_world(2, groups{{0, 2}}), "group 0 names rank 2; there are 2", partita::error);
   CHECK_THROWS_WITH_AS(test_world(2, groups{{0}, {1, 0}}),
                        "group 1 lists rank 0 after rank 1; ranks of a group ascend", partita::error);

@@ -17,7 +17,7 @@ inline int most_ranks() { return processes->size(); }
 // The first `ranks` processes. Every second one cuts its messages into small parts.
 class test_world {
  public:
-  test_world(int ranks, std::vector<std::vector<int>> const& groups, partita::thread_world_options = {})
+  test_world(int ranks, partita::list<partita::list<int>> const& groups, partita::thread_world_options = {})
       : size_(ranks), groups_(groups.size()) {
     static int worlds = 0;
     partita::detail::comm::transfer_limits limits;
@@ -44,8 +44,8 @@ template <class Body> std::vector<ending> on_every_rank(test_world& world, Body 
       what = stopped.what(), how = 1;
     } catch (const std::exception& failure) { what = failure.what(), how = 2; }
   }
-  const std::vector<char> hows = gather(*processes, how);
-  const auto whats = gather_lists(*processes, std::vector<char>(what.begin(), what.end()));
+  const partita::list<char> hows = gather(*processes, how);
+  const auto whats = gather_lists(*processes, partita::list<char>(what.data(), what.data() + what.size()));
   std::vector<ending> endings;
   for (std::size_t r = 0; r < static_cast<std::size_t>(world.size()); ++r)
     endings.push_back({std::string(whats[r].begin(), whats[r].end()), hows[r] == 1, hows[r] == 2});

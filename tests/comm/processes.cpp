@@ -22,7 +22,7 @@ pt::processes& together() {
 
 TEST_CASE("everybody learns what each has, in the order of processes") {
   const int size = together().size(), me = together().rank();
-  std::vector<int> ranks(static_cast<std::size_t>(size));
+  pt::list<int> ranks(static_cast<std::size_t>(size));
   std::iota(ranks.begin(), ranks.end(), 0);
   CHECK(pt::gather(together(), me) == ranks);
 
@@ -34,10 +34,10 @@ TEST_CASE("everybody learns what each has, in the order of processes") {
   // Lists of 0, 1, 2, ... elements of 2 bytes, and one that is long.
   for (std::size_t longest : {std::size_t{0}, std::size_t{100'000}}) {
     auto length = [&](int rank) { return static_cast<std::size_t>(rank) + (rank == size - 1 ? longest : 0); };
-    const auto lists = pt::gather_lists(together(), std::vector<std::uint16_t>(length(me), static_cast<std::uint16_t>(me)));
+    const auto lists = pt::gather_lists(together(), pt::list<std::uint16_t>(length(me), static_cast<std::uint16_t>(me)));
     REQUIRE(lists.size() == ranks.size());
     for (int rank : ranks)
-      CHECK(lists[static_cast<std::size_t>(rank)] == std::vector<std::uint16_t>(length(rank), static_cast<std::uint16_t>(rank)));
+      CHECK(lists[static_cast<std::size_t>(rank)] == pt::list<std::uint16_t>(length(rank), static_cast<std::uint16_t>(rank)));
   }
 }
 

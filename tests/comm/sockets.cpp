@@ -39,12 +39,12 @@ TEST_CASE("processes tell each other numbers, lists and texts, in their order") 
   for (int count : {1, 2, 5}) {
     const auto thrown = each_of(count, [&](pt::socket_processes& p) {
       for (int turn = 0; turn < 3; ++turn) {
-        const std::vector<int> all = pt::gather(p, 10 * p.rank() + turn);
+        const pt::list<int> all = pt::gather(p, 10 * p.rank() + turn);
         if (all.size() != static_cast<std::size_t>(count)) throw pt::error("another number of processes");
         for (int r = 0; r < count; ++r) CHECK(all[static_cast<std::size_t>(r)] == 10 * r + turn);
-        const auto lists = pt::gather_lists(p, std::vector<double>(static_cast<std::size_t>(p.rank()), p.rank()));
+        const auto lists = pt::gather_lists(p, pt::list<double>(static_cast<std::size_t>(p.rank()), p.rank()));
         for (int r = 0; r < count; ++r)
-          CHECK(lists[static_cast<std::size_t>(r)] == std::vector<double>(static_cast<std::size_t>(r), r));
+          CHECK(lists[static_cast<std::size_t>(r)] == pt::list<double>(static_cast<std::size_t>(r), r));
         CHECK(pt::broadcast(p, "of " + std::to_string(p.rank()), count - 1) == "of " + std::to_string(count - 1));
         CHECK(pt::any(p, p.rank() == turn) == (turn < count));
       }

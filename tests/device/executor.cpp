@@ -46,7 +46,7 @@ struct random_programs {
   static constexpr std::size_t n = 40;
   std::mt19937 random;
   int ranks;
-  std::vector<std::vector<int>> groups;
+  pt::list<pt::list<int>> groups;
   std::vector<program_maker> makers;
   std::vector<std::vector<numbers>> values;  // by rank and buffer
   std::vector<std::vector<int>> known;       // by rank: buffers that hold something
@@ -70,7 +70,7 @@ struct random_programs {
   lane some_lane() { return below(4) == 0 ? lane::communication : lane::compute; }
 
   explicit random_programs(unsigned seed) : random(seed), ranks(1 + static_cast<int>(seed % 4)) {
-    std::vector<int> all, even;
+    pt::list<int> all, even;
     for (int r = 0; r < ranks; ++r) {
       all.push_back(r);
       if (r % 2 == 0) even.push_back(r);
@@ -93,7 +93,7 @@ struct random_programs {
   void build(int events) {
     for (int e = 0; e < events; ++e) {
       const int group = below(2), what = below(10), r = below(ranks);
-      std::vector<int> const& members = groups[static_cast<std::size_t>(group)];
+      pt::list<int> const& members = groups[static_cast<std::size_t>(group)];
       const std::size_t count = members.size();
       if (what < 4) {
         std::vector<int> inputs;
@@ -146,7 +146,7 @@ struct random_programs {
           all.insert(all.end(), value(members[m], buffers[m]).begin(), value(members[m], buffers[m]).end());
         for (std::size_t m = 0; m < count; ++m) {
           const int out = make(members[m], n * count);
-          at(members[m]).collective(kind::all_gather, group, buffers[m], out, std::vector<std::size_t>(count, n));
+          at(members[m]).collective(kind::all_gather, group, buffers[m], out, pt::list<std::size_t>(count, n));
           value(members[m], out) = all;
           known_of(members[m]).push_back(out);
         }
@@ -163,7 +163,7 @@ struct random_programs {
           }
         for (std::size_t m = 0; m < count; ++m) {
           const int out = make(members[m], n);
-          at(members[m]).collective(kind::reduce_scatter, group, buffers[m], out, std::vector<std::size_t>(count, n),
+          at(members[m]).collective(kind::reduce_scatter, group, buffers[m], out, pt::list<std::size_t>(count, n),
                                     pt::reduction::max);
           value(members[m], out) = results[m];
           known_of(members[m]).push_back(out);
@@ -213,7 +213,7 @@ TEST_CASE("random programs of several ranks give what they give without lanes an
       std::vector<numbers> inputs;
       for (int rank = 0; rank < r.ranks; ++rank) inputs.push_back(r.value(rank, 1));
       r.build(80);
-      std::vector<pt::program> programs;
+      pt::list<pt::program> programs;
       for (program_maker& m : r.makers) {
         pt::plan_memory(m.made);
         programs.push_back(m.made);
@@ -232,7 +232,7 @@ TEST_CASE("random programs of several ranks give what they give without lanes an
         INFO("seed ", seed, ", lanes ", lanes, ", step ", step);
         for (int rank = 0; rank < r.ranks; ++rank) {
           pt::program const& p = devices.what(0, rank);
-          std::vector<pt::outside> seen = p.outputs;
+          pt::list<pt::outside> seen = p.outputs;
           seen.push_back(p.stored[0]);
           for (pt::outside const& o : seen) {
             numbers found(o.extents[0]);

@@ -56,7 +56,7 @@ TEST_CASE("a step allocates nothing") {
   const int op = graph.op("add", &add_up, pt::f32);
   for (int lanes : {1, 2})
     for (bool record : {false, true}) {
-      std::vector<pt::program> programs;
+      pt::list<pt::program> programs;
       for (int r = 0; r < 3; ++r) {
         program_maker m(r, {{0, 1, 2}});
         std::vector<int> b;

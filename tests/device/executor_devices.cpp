@@ -46,10 +46,10 @@ struct small_graph : hand_made_graph {
 };
 
 struct data_parallel {
-  std::vector<pt::program> training, forward;
+  pt::list<pt::program> training, forward;
 
   data_parallel(small_graph const& graph, int ranks) {
-    std::vector<int> everybody;
+    pt::list<int> everybody;
     for (int r = 0; r < ranks; ++r) everybody.push_back(r);
     for (int r = 0; r < ranks; ++r) {
       program_maker t(r, {everybody}), f(r, {everybody});
@@ -194,19 +194,19 @@ class one_by_one {
 
 // Three calls of every kind as one, on whole numbers. What the ranks hold after, and how often rank 0 called.
 template <class Communicator> std::pair<std::vector<std::vector<float>>, std::uint64_t> run_joined() {
-  const std::vector<int> both{0, 1};
+  const pt::list<int> both{0, 1};
   pt::thread_world world(2, {both});
   std::vector<std::vector<float>> held(2);
   auto run_rank = [&](int r) {
     program_maker m(r, {both});
-    const std::vector<std::vector<std::size_t>> counts{{3, 5}, {40, 0}, {16, 16}};
+    const std::vector<pt::list<std::size_t>> counts{{3, 5}, {40, 0}, {16, 16}};
     auto join = [&](pt::instruction_kind kind) {
       for (auto const& c : counts) {
         const std::size_t mine = c[static_cast<std::size_t>(r)], all = c[0] + c[1];
         const bool scatters = kind == pt::instruction_kind::reduce_scatter, in_place = kind == pt::instruction_kind::all_reduce;
         const int from = in_place ? -1 : m.buffer(scatters ? all : mine, pt::f32, -1, pt::region::state),
                   to = m.buffer(scatters ? mine : all, pt::f32, -1, pt::region::state);
-        m.collective(kind, 0, from, to, in_place ? std::vector{all} : c);
+        m.collective(kind, 0, from, to, in_place ? pt::list<std::size_t>{all} : c);
       }
       m.made.instructions.resize(m.made.instructions.size() - counts.size() + 1);
       m.made.instructions.back().call_count = static_cast<int>(counts.size());

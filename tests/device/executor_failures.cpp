@@ -65,9 +65,9 @@ TEST_CASE("an op that throws on one rank stops all of them, with its name, pass 
   failing_graph graph;
   for (int ranks : {1, 2, 5})
     for (int lanes : {1, 2}) {
-      std::vector<int> everybody;
+      pt::list<int> everybody;
       for (int r = 0; r < ranks; ++r) everybody.push_back(r);
-      std::vector<pt::program> programs;
+      pt::list<pt::program> programs;
       const int failing = ranks - 1;
       for (int r = 0; r < ranks; ++r) {
         program_maker m(r, {everybody});
@@ -90,10 +90,10 @@ TEST_CASE("an op that throws on one rank stops all of them, with its name, pass 
 
 TEST_CASE("the lanes of one rank stop each other") {
   failing_graph graph;
-  auto everybody = std::vector<std::vector<int>>{{0, 1}};
+  auto everybody = pt::list<pt::list<int>>{{0, 1}};
   SUBCASE("communication waits for computation that fails, computation for communication that cannot come") {
     for (int round = 0; round < 30; ++round) {
-      std::vector<pt::program> programs;
+      pt::list<pt::program> programs;
       for (int r = 0; r < 2; ++r) {
         program_maker m(r, everybody);
         const int a = m.buffer(8, pt::f32, graph.good), b = m.buffer(8, pt::f32, graph.late), c = m.buffer(8, pt::f32);
@@ -122,7 +122,7 @@ TEST_CASE("the lanes of one rank stop each other") {
     }
   }
   SUBCASE("ranks whose programs do not fit") {
-    std::vector<pt::program> programs;
+    pt::list<pt::program> programs;
     for (int r = 0; r < 2; ++r) {
       program_maker m(r, everybody);
       const int a = m.buffer(r == 0 ? 8 : 9, pt::f32, graph.good), b = m.buffer(8, pt::f32);
@@ -146,7 +146,7 @@ TEST_CASE("the lanes of one rank stop each other") {
 TEST_CASE("devices end cleanly without a step, and after failures in their making") {
   failing_graph graph;
   auto make = [&](int ranks, std::size_t scratch, int threads) {
-    std::vector<pt::program> programs;
+    pt::list<pt::program> programs;
     for (int r = 0; r < ranks; ++r) {
       program_maker m(r, {{0, 1}});
       const int a = m.buffer(8, pt::f32, graph.good), s = m.buffer(scratch / 4, pt::f32);
@@ -187,7 +187,7 @@ TEST_CASE("devices end cleanly without a step, and after failures in their makin
 TEST_CASE("the first number that is not finite is found where it arose") {
   failing_graph graph;
   const int x = graph.op("x", nullptr, pt::f32, pt::pass::forward, "input", pt::source_kind::input);
-  std::vector<pt::program> programs;
+  pt::list<pt::program> programs;
   for (int r = 0; r < 2; ++r) {
     program_maker m(r, {{0, 1}});
     const int in = m.buffer(8, pt::f32, x), a = m.buffer(8, pt::f32, graph.good), b = m.buffer(8, pt::f32, graph.inverse),

@@ -50,7 +50,7 @@ struct hand_made_graph {
 struct program_maker {
   partita::program made;
 
-  explicit program_maker(int rank, std::vector<std::vector<int>> groups = {}) {
+  explicit program_maker(int rank, partita::list<partita::list<int>> groups = {}) {
     made.rank = rank;
     made.groups = std::move(groups);
   }
@@ -78,8 +78,8 @@ struct program_maker {
     i.first_access = static_cast<int>(made.accesses.size());
     i.read_count = static_cast<int>(reads.size());
     i.write_count = static_cast<int>(writes.size());
-    made.accesses.insert(made.accesses.end(), reads.begin(), reads.end());
-    made.accesses.insert(made.accesses.end(), writes.begin(), writes.end());
+    made.accesses.append(reads);
+    made.accesses.append(writes);
     made.instructions.push_back(i);
     return made.instructions.back();
   }
@@ -120,8 +120,8 @@ struct program_maker {
     i.box_count = 1;
     made.boxes.push_back(b);
   }
-  void collective(partita::instruction_kind kind, int group, int from, int to, std::vector<std::size_t> counts,
-                  partita::reduction how = partita::reduction::sum, std::vector<std::size_t> receives = {}) {
+  void collective(partita::instruction_kind kind, int group, int from, int to, partita::list<std::size_t> counts,
+                  partita::reduction how = partita::reduction::sum, partita::list<std::size_t> receives = {}) {
     partita::collective_call c;
     c.group = group;
     c.from = {from, 0};

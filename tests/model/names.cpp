@@ -50,7 +50,7 @@ struct layers {
 };
 template <class Model> struct traced {
   pt::recorder<pt::planning_only, pt::training<Model, pt::adamw>> g;
-  std::vector<std::string> names;
+  pt::list<std::string> names;
   traced() {
     (void)Model{}(g);
     names = pt::unique_names(g);

@@ -72,7 +72,7 @@ template <int... N> pt::graph_data thawed(kept<N...> const& k) {
 }
 // One line an op: its name, kind, pass, attributes, inputs, the op it stems from, gradients and carried pairs by name.
 std::vector<std::string> by_name(pt::graph_data const& g) {
-  const std::vector<std::string> names = pt::unique_names(g);
+  const pt::list<std::string> names = pt::unique_names(g);
   auto tensor = [&](int t) {
     return t < 0 ? std::string("-") : names[static_cast<std::size_t>(g.tensors[t].op)] + ":" + std::to_string(g.tensors[t].output);
   };

@@ -45,7 +45,7 @@ std::vector<std::string> left_by(pt::detail::engine& e, double loss) {
 bool same_everywhere(std::vector<std::string> const& mine) {
   std::uint64_t digest = pt::hash_seed;
   for (std::string const& each : mine) digest = pt::hash(each, digest);
-  const std::vector<std::uint64_t> all = pt::gather(*processes, digest);
+  const pt::list<std::uint64_t> all = pt::gather(*processes, digest);
   return std::equal(all.begin() + 1, all.end(), all.begin());
 }
 

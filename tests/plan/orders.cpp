@@ -16,7 +16,7 @@ using mlp = planned<planned_mlp>;
 
 // Where every instance of an op stands in the order, by index in time.
 struct order {
-  std::vector<pt::instance> all;
+  pt::list<pt::instance> all;
   template <class Planned> explicit order(Planned const& p) {
     pt::instance_graph ig;
     REQUIRE_FALSE(pt::build_instances(p.g, p.plan, p.c, ig));

@@ -331,7 +331,7 @@ TEST_CASE("a program that waits for what nobody sends is an error that names the
   REQUIRE(!pt::verify_plan(g, plan, c));
   const pt::lowering shared(g, plan, c);
   std::vector<pt::program> programs{pt::lower(shared, 0), pt::lower(shared, 1)};
-  std::vector<pt::instruction>& all = programs[1].instructions;
+  pt::list<pt::instruction>& all = programs[1].instructions;
   std::size_t last = all.size() - 1;
   while (!pt::is_communication(all[last].kind)) --last;
   all.erase(all.begin() + static_cast<std::ptrdiff_t>(last));

@@ -104,7 +104,7 @@ TEST_CASE("members of a bucket are alike, follow one another and fit into it") {
   for (double most : {usual, 20'000.0}) {
     const gpt p = under(8, data_parallel_of{2}, pipeline_of{2, 3, &pt::schedule::one_f_one_b::order}, zero_of{3, 2});
     const programs made(p, with(most));
-    std::vector<pt::instance> const& order = made.shared.order();
+    pt::list<pt::instance> const& order = made.shared.order();
     int buckets = 0;
     for (std::size_t k = 0; k < order.size();) {
       std::size_t end = k + 1;

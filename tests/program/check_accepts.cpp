@@ -22,7 +22,7 @@ struct exchanges {
       for (pt::instruction const& i : p.instructions) {
         if (i.kind != pt::instruction_kind::all_to_all) continue;
         pt::collective_call const& c = p.collectives[static_cast<std::size_t>(i.payload)];
-        std::vector<int> const& members = p.groups[static_cast<std::size_t>(c.group)];
+        pt::list<int> const& members = p.groups[static_cast<std::size_t>(c.group)];
         bool& any = moves[{i.node, i.index, c.step, c.group}];
         for (std::size_t m = 0; m < members.size(); ++m) any = any || (members[m] != p.rank && c.counts[m] > 0);
       }

@@ -26,8 +26,8 @@ void add(pt::program& p, pt::lane where, std::vector<int> reads, std::vector<int
   i.first_access = static_cast<int>(p.accesses.size());
   i.read_count = static_cast<int>(reads.size());
   i.write_count = static_cast<int>(writes.size());
-  p.accesses.insert(p.accesses.end(), reads.begin(), reads.end());
-  p.accesses.insert(p.accesses.end(), writes.begin(), writes.end());
+  p.accesses.append(reads);
+  p.accesses.append(writes);
   p.instructions.push_back(i);
 }
 

@@ -14,7 +14,7 @@ using gpt = pt::training<planned_gpt, pt::adamw, pt::clip_norm>;
 
 struct ordered {
   pt::instance_graph ig;
-  std::vector<pt::instance> order;
+  pt::list<pt::instance> order;
   std::vector<int> position;  // of every instance
 };
 template <class P> ordered make_order(P const& p, std::function<std::int64_t(pt::node const&)> const& duration) {

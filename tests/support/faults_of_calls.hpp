@@ -163,7 +163,7 @@ inline bool fewer_elements_on_all(injection& x) {
 inline bool other_counts_on_one_rank(injection& x) {
   place_of_instruction p;
   if (!pick(x, collectives(x), p, "with another count on one rank")) return false;
-  std::vector<std::size_t>& counts = x.collective_at(p).counts;
+  list<std::size_t>& counts = x.collective_at(p).counts;
   std::size_t& count = counts[static_cast<std::size_t>(x.below(static_cast<int>(counts.size())))];
   if (count == 0) return false;
   --count;
@@ -243,14 +243,14 @@ inline bool one_call_is_of_another_group(injection& x) {
 inline bool calls_as_one_in_another_order(injection& x) {
   place_of_instruction p;
   if (!pick(x, buckets(x), p, "with its first two calls in another order on one rank")) return false;
-  std::vector<collective_call>& all = x.of(p).collectives;
+  list<collective_call>& all = x.of(p).collectives;
   std::swap(all[static_cast<std::size_t>(x.at(p).payload)], all[static_cast<std::size_t>(x.at(p).payload) + 1]);
   return true;
 }
 inline bool calls_as_one_on_the_same_bytes(injection& x) {
   place_of_instruction p;
   if (!pick(x, buckets(x), p, "with two calls that give what they get in one place")) return false;
-  std::vector<collective_call>& all = x.of(p).collectives;
+  list<collective_call>& all = x.of(p).collectives;
   collective_call &first = all[static_cast<std::size_t>(x.at(p).payload)], &second = all[static_cast<std::size_t>(x.at(p).payload) + 1];
   if (first.counts != second.counts) return false;
   second.to = first.to;
@@ -302,26 +302,26 @@ inline bool swapped(injection& x, bool sends) {
   };
   std::vector<pair> pairs;
   const auto all = exchanges(x, sends);
-  auto list = [&](place_of_instruction const& p) -> std::vector<transfer>& {
+  auto half = [&](place_of_instruction const& p) -> list<transfer>& {
     return sends ? x.exchange_at(p).sends : x.exchange_at(p).receives;
   };
   for (std::size_t k = 0; k < all.size(); ++k)
     for (std::size_t l = k; l < all.size() && l < k + 4; ++l) {
       if (all[k].rank != all[l].rank) continue;
-      for (std::size_t i = 0; i < list(all[k]).size(); ++i)
-        for (std::size_t j = k == l ? i + 1 : 0; j < list(all[l]).size(); ++j)
-          if (list(all[k])[i].bytes == list(all[l])[j].bytes) pairs.push_back({all[k], all[l], i, j});
+      for (std::size_t i = 0; i < half(all[k]).size(); ++i)
+        for (std::size_t j = k == l ? i + 1 : 0; j < half(all[l]).size(); ++j)
+          if (half(all[k])[i].bytes == half(all[l])[j].bytes) pairs.push_back({all[k], all[l], i, j});
     }
   if (pairs.empty()) return false;
   const pair p = x.any(pairs);
   x.say(p.a, sends ? "two sends swapped" : "two receives swapped");
-  std::swap(list(p.a)[p.i].at, list(p.b)[p.j].at);
+  std::swap(half(p.a)[p.i].at, half(p.b)[p.j].at);
   return true;
 }
 inline transfer* any_message(injection& x, bool sends, char const* what) {
   place_of_instruction p;
   if (!pick(x, exchanges(x, sends), p, what)) return nullptr;
-  std::vector<transfer>& all = sends ? x.exchange_at(p).sends : x.exchange_at(p).receives;
+  list<transfer>& all = sends ? x.exchange_at(p).sends : x.exchange_at(p).receives;
   return &all[static_cast<std::size_t>(x.below(static_cast<int>(all.size())))];
 }
 inline bool wrong_peer(injection& x) {
@@ -346,12 +346,12 @@ inline bool wrong_bytes(injection& x) {
 inline bool dropped_message(injection& x) {
   place_of_instruction p;
   if (!pick(x, exchanges(x, true), p, "a message that is neither sent nor received")) return false;
-  std::vector<transfer>& sends = x.exchange_at(p).sends;
+  list<transfer>& sends = x.exchange_at(p).sends;
   const std::size_t k = static_cast<std::size_t>(x.below(static_cast<int>(sends.size())));
   const transfer gone = sends[k];
   sends.erase(sends.begin() + static_cast<std::ptrdiff_t>(k));
   for (exchange_call& e : x.programs[static_cast<std::size_t>(gone.peer)].exchanges)
-    std::erase_if(e.receives, [&](transfer const& t) { return t.peer == p.rank && t.tag == gone.tag; });
+    e.receives.erase_if([&](transfer const& t) { return t.peer == p.rank && t.tag == gone.tag; });
   return true;
 }
 inline bool dropped_exchange(injection& x) {

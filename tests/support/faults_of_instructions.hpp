@@ -299,10 +299,10 @@ inline bool chain_otherwise(injection& x, int which) {
 }
 
 // -- what is stored and given out
-inline bool outside_otherwise(injection& x, std::vector<outside> program::*list, int which, char const* what) {
+inline bool outside_otherwise(injection& x, list<outside> program::*part, int which, char const* what) {
   const int rank = x.below(static_cast<int>(x.programs.size()));
   program& p = x.programs[static_cast<std::size_t>(rank)];
-  auto& all = p.*list;
+  auto& all = p.*part;
   if (all.empty()) return false;
   const std::size_t k = static_cast<std::size_t>(x.below(static_cast<int>(all.size())));
   outside& o = all[k];
@@ -334,7 +334,7 @@ inline bool outside_otherwise(injection& x, std::vector<outside> program::*list,
     }
     default: {  // nobody has it
       const int tensor = o.tensor;
-      for (program& q : x.programs) std::erase_if(q.*list, [&](outside const& y) { return y.tensor == tensor; });
+      for (program& q : x.programs) (q.*part).erase_if([&](outside const& y) { return y.tensor == tensor; });
       return true;
     }
   }

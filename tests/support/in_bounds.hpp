@@ -16,7 +16,7 @@ inline bool is_in_bounds(graph_data const& g, program const& p, program const& g
     const std::size_t room = p.buffers[static_cast<std::size_t>(at.buffer)].bytes;
     return at.offset <= room && bytes <= room - at.offset;
   };
-  auto sum = [](std::vector<std::size_t> const& counts) {
+  auto sum = [](list<std::size_t> const& counts) {
     std::size_t n = 0;
     for (std::size_t c : counts) n += c;
     return n;
@@ -68,7 +68,7 @@ inline bool is_in_bounds(graph_data const& g, program const& p, program const& g
         if (i.call_count < 1 || payload + static_cast<std::size_t>(i.call_count) > p.collectives.size()) return false;
         for (int k = 0; k < i.call_count; ++k) {
         collective_call const& c = p.collectives[payload + static_cast<std::size_t>(k)];
-        std::vector<int> const& members = p.groups[static_cast<std::size_t>(c.group)];
+        list<int> const& members = p.groups[static_cast<std::size_t>(c.group)];
         const auto me = std::find(members.begin(), members.end(), p.rank);
         if (me == members.end()) return false;
         const std::size_t all = sum(c.counts) * size,

@@ -29,7 +29,7 @@ class injection {
   std::string words;  // what was done
   // What the ranks' executors launch with, where a fault is there.
   std::vector<graph_data> graphs;
-  std::vector<std::vector<std::uint64_t>> keys;
+  std::vector<list<std::uint64_t>> keys;
 
   program_finding check() const {
     program_check_options how;

@@ -65,11 +65,11 @@ template <class Graph> class program_interpreter {
     done_.clear();
   }
   // Replicas are the same bits, or within `apart` of each other.
-  std::vector<double> gather(std::vector<outside> program::*list, int tensor, double apart = 0) const {
+  std::vector<double> gather(list<outside> program::*part, int tensor, double apart = 0) const {
     std::vector<double> all;
     std::vector<bool> known;
     for (std::size_t r = 0; r < programs_.size(); ++r)
-      for (outside const& o : programs_[r].*list)
+      for (outside const& o : programs_[r].*part)
         if (o.tensor == tensor) {
           std::size_t n = 1;
           for (int a = 0; a < o.rank; ++a) n *= o.whole[a];
@@ -218,7 +218,7 @@ template <class Graph> class program_interpreter {
   bool collective(std::size_t r, std::vector<std::size_t> const& next, instruction const& i) {
     if (done_[{r, next[r]}]) return true;
     const int group = programs_[r].collectives[static_cast<std::size_t>(i.payload)].group;
-    std::vector<int> const& members = programs_[r].groups[static_cast<std::size_t>(group)];
+    list<int> const& members = programs_[r].groups[static_cast<std::size_t>(group)];
     for (int m : members) {
       program const& p = programs_[static_cast<std::size_t>(m)];
       const std::size_t at = next[static_cast<std::size_t>(m)];
@@ -234,12 +234,12 @@ template <class Graph> class program_interpreter {
     return true;
   }
   // One of the calls that are made as one.
-  void carry_out(std::vector<int> const& members, std::vector<std::size_t> const& next, instruction const& i, int which) {
+  void carry_out(list<int> const& members, std::vector<std::size_t> const& next, instruction const& i, int which) {
     std::vector<collective_call const*> calls;
     for (int m : members) {
       program const& p = programs_[static_cast<std::size_t>(m)];
       instruction const& other = p.instructions[next[static_cast<std::size_t>(m)]];
-      calls.push_back(&p.collectives.at(static_cast<std::size_t>(other.payload + which)));
+      calls.push_back(&p.collectives[static_cast<std::size_t>(other.payload + which)]);
       collective_call const &call = *calls.back(), &first = *calls.front();
       const bool agree = i.kind == instruction_kind::all_to_all ? call.counts.size() == first.counts.size() : call.counts == first.counts;
       if (!agree || call.group != first.group || call.reduce != first.reduce || other.type != i.type)
@@ -292,7 +292,7 @@ template <class Graph> class program_interpreter {
   Graph const& g_;
   std::vector<program> const& programs_;
   std::uint64_t seed_;
-  std::vector<std::uint64_t> keys_;
+  list<std::uint64_t> keys_;
   on_cpu::workers team_;
   std::vector<std::vector<std::vector<unsigned char>>> memory_;
   // By sender, receiver and tag: of several with one tag the first sent is the first received, as communicators do it.

@@ -107,7 +107,7 @@ template <class Training> class reference {
     throw error("reference: no op " + std::string(op_name));
   }
   recorder_type const& graph() const { return g_; }
-  std::vector<std::string> const& names() const { return names_; }
+  list<std::string> const& names() const { return names_; }
   std::int64_t steps() const { return steps_; }
 
  private:
@@ -182,8 +182,8 @@ template <class Training> class reference {
   recorder_type g_;
   std::uint64_t seed_;
   on_cpu::workers threads_;
-  std::vector<std::string> names_;
-  std::vector<std::uint64_t> keys_;
+  list<std::string> names_;
+  list<std::uint64_t> keys_;
   std::vector<buffer> tensors_;
   std::int64_t steps_ = 0;
 };

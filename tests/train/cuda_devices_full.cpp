@@ -284,7 +284,7 @@ struct forgetful_source : source {
   forgetful_source(both& b, int which, int* count)
       : source({.timeout_seconds = 1}, b.on_gpu.launchers, b.on_gpu.boxes), only(which), waits(count) {}
   std::unique_ptr<pt::local_devices> make(pt::graph_data const& graph, std::span<std::uint64_t const> keys,
-                                          std::vector<std::vector<pt::program>> sets) override {
+                                          pt::list<pt::list<pt::program>> sets) override {
     *waits = 0;
     for (pt::instruction& i : sets[0][0].instructions)
       if (i.wait > 0)

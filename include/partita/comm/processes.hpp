@@ -9,7 +9,8 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
-#include <vector>
+
+#include <partita/core/list.hpp>
 
 #include <partita/core/begin_planning_code.hpp>
 
@@ -43,20 +44,20 @@ class one_process final : public processes {
 };
 
 // What every process has, in their order.
-template <class T> std::vector<T> gather(processes& together, T const& mine, std::string_view what = "a number of each") {
+template <class T> list<T> gather(processes& together, T const& mine, std::string_view what = "a number of each") {
   static_assert(std::is_trivially_copyable_v<T>);
-  std::vector<T> all(static_cast<std::size_t>(together.size()));
-  together.all_gather(&mine, all.data(), std::vector<std::size_t>(all.size(), sizeof(T)), what);
+  list<T> all(static_cast<std::size_t>(together.size()));
+  together.all_gather(&mine, all.data(), list<std::size_t>(all.size(), sizeof(T)), what);
   return all;
 }
 // Lists of any lengths.
 template <class T>
-std::vector<std::vector<T>> gather_lists(processes& together, std::vector<T> const& mine, std::string_view what = "a list of each") {
+list<list<T>> gather_lists(processes& together, list<T> const& mine, std::string_view what = "a list of each") {
   static_assert(std::is_trivially_copyable_v<T>);
-  std::vector<std::size_t> bytes = gather(together, mine.size() * sizeof(T), what);
-  std::vector<std::byte> all(std::accumulate(bytes.begin(), bytes.end(), std::size_t{0}));
+  list<std::size_t> bytes = gather(together, mine.size() * sizeof(T), what);
+  list<std::byte> all(std::accumulate(bytes.begin(), bytes.end(), std::size_t{0}));
   together.all_gather(mine.data(), all.data(), bytes, what);
-  std::vector<std::vector<T>> lists;
+  list<list<T>> lists;
   std::size_t at = 0;
   for (std::size_t each : bytes) {
     lists.emplace_back(each / sizeof(T));
@@ -67,7 +68,7 @@ std::vector<std::vector<T>> gather_lists(processes& together, std::vector<T> con
 }
 // The text of one process, on all.
 inline std::string broadcast(processes& together, std::string const& mine, int from = 0) {
-  std::vector<std::size_t> bytes(static_cast<std::size_t>(together.size()), 0);
+  list<std::size_t> bytes(static_cast<std::size_t>(together.size()), 0);
   const bool gives = together.rank() == from;
   bytes[static_cast<std::size_t>(from)] = gather(together, gives ? mine.size() : 0, "the text of one")[static_cast<std::size_t>(from)];
   std::string text(bytes[static_cast<std::size_t>(from)], '\0');

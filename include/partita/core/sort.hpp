@@ -2,7 +2,8 @@
 #pragma once
 #include <cstddef>
 #include <span>
-#include <vector>
+
+#include <partita/core/list.hpp>
 
 namespace partita {
 
@@ -20,7 +21,7 @@ namespace detail {
     }
   }
   if (n <= run) return;
-  std::vector<int> other(n);
+  list<int> other(n);
   int *from = ids.data(), *to = other.data();
   for (std::size_t width = run; width < n; width *= 2) {
     for (std::size_t begin = 0; begin < n; begin += 2 * width) {
@@ -45,8 +46,8 @@ template <class Before> void sort_ids(std::span<int> ids, Before const& before) 
       &before);
 }
 // 0, 1, ... n - 1, sorted so.
-template <class Before> std::vector<int> sorted_ids(std::size_t n, Before const& before) {
-  std::vector<int> ids(n);
+template <class Before> list<int> sorted_ids(std::size_t n, Before const& before) {
+  list<int> ids(n);
   for (std::size_t i = 0; i < n; ++i) ids[i] = static_cast<int>(i);
   sort_ids(ids, before);
   return ids;

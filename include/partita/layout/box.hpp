@@ -1,7 +1,7 @@
 // Boxes: which elements of a tensor a piece is, and where they lie in a dense row-major array of another box.
 #pragma once
-#include <vector>
 
+#include <partita/core/list.hpp>
 #include <partita/layout/layout.hpp>
 
 namespace partita {
@@ -65,7 +65,7 @@ constexpr bool is_contiguous(box const& outer, box const& inner) {
 // A piece as a short list of boxes that do not meet: one, unless a cut is folded. Its array holds them one after another.
 struct box_list {
   box first;
-  std::vector<box> rest{};
+  list<box> rest{};
   int count() const { return 1 + static_cast<int>(rest.size()); }
   box const& operator[](int k) const { return k == 0 ? first : rest[static_cast<std::size_t>(k - 1)]; }
   std::size_t elements() const {

@@ -2,8 +2,8 @@
 // them. Chains of collectives are cheaper where there are any.
 #pragma once
 #include <algorithm>
-#include <vector>
 
+#include <partita/core/list.hpp>
 #include <partita/core/sort.hpp>
 #include <partita/layout/box.hpp>
 
@@ -15,7 +15,7 @@ namespace partita {
 struct device_piece {
   int device = 0;
   int stored = 0;            // under which index in time
-  std::vector<int> partial;  // which partial result it is; equal ones are replicas
+  list<int> partial;         // which partial result it is; equal ones are replicas
   box_list boxes;
 };
 // A box of `source` (an index) that a device wants.
@@ -27,8 +27,8 @@ struct delivery {
 
 // Who sends what to whom. Sources are sorted by partial result first, since results are combined in their order. Of
 // replicas the reader's own is taken, else one chosen by the reader's number.
-inline std::vector<delivery> redistribute(std::vector<device_piece>& sources, std::vector<device_piece> const& wanted) {
-  std::vector<device_piece> sorted;
+inline list<delivery> redistribute(list<device_piece>& sources, list<device_piece> const& wanted) {
+  list<device_piece> sorted;
   for (int k : sorted_ids(sources.size(), [&](int a, int b) {
          return sources[static_cast<std::size_t>(a)].partial < sources[static_cast<std::size_t>(b)].partial;
        }))
@@ -36,9 +36,9 @@ inline std::vector<delivery> redistribute(std::vector<device_piece>& sources, st
   sources = std::move(sorted);
   struct replicas {
     bool combines;
-    std::vector<int> holders;
+    list<int> holders;
   };
-  std::vector<replicas> distinct;
+  list<replicas> distinct;
   for (std::size_t k = 0, first = 0; k < sources.size(); ++k) {
     if (k > 0 && sources[k].partial != sources[k - 1].partial) first = distinct.size();
     std::size_t r = first;
@@ -46,7 +46,7 @@ inline std::vector<delivery> redistribute(std::vector<device_piece>& sources, st
     if (r == distinct.size()) distinct.push_back({first > 0, {}});
     distinct[r].holders.push_back(static_cast<int>(k));
   }
-  std::vector<delivery> all;
+  list<delivery> all;
   for (std::size_t w = 0; w < wanted.size(); ++w)
     for (replicas const& r : distinct) {
       box_list const& have = sources[static_cast<std::size_t>(r.holders[0])].boxes;
@@ -70,10 +70,10 @@ struct traffic {
   std::size_t elements = 0;
   int messages = 0;
 };
-inline traffic traffic_of(std::vector<device_piece> const& sources, std::vector<device_piece> const& wanted,
-                          std::vector<delivery> const& all) {
-  std::vector<int> devices;
-  std::vector<traffic> sent, received;
+inline traffic traffic_of(list<device_piece> const& sources, list<device_piece> const& wanted,
+                          list<delivery> const& all) {
+  list<int> devices;
+  list<traffic> sent, received;
   auto number = [&](int device) {
     const auto found = std::find(devices.begin(), devices.end(), device);
     if (found != devices.end()) return static_cast<std::size_t>(found - devices.begin());

@@ -3,6 +3,7 @@
 #pragma once
 #include <array>
 
+#include <partita/core/list.hpp>
 #include <partita/layout/redistribution.hpp>
 #include <partita/layout/transition.hpp>
 
@@ -33,8 +34,8 @@ struct route {
 };
 
 // The layout of a value's pieces as the devices have, or want, them; cuts in time at index 0.
-inline std::vector<device_piece> pieces_of(layout const& l, tensor_shape const& x, int const* sizes) {
-  std::vector<device_piece> all;
+inline list<device_piece> pieces_of(layout const& l, tensor_shape const& x, int const* sizes) {
+  list<device_piece> all;
   int c[max_levels]{};
   for (int d = 0, n = l.where.size(); d < n; ++d) {
     l.where.coordinates_at(d, c);
@@ -187,15 +188,15 @@ constexpr bool of_one_shape(layout const& from, layout const& to, tensor_shape c
 // Boxes from one layout to another: what the busiest device sends or gets, and a latency for each message.
 template <class Cost>
 double seconds_by_boxes(layout const& from, layout const& to, tensor_shape const& x, int const* sizes, Cost const& cost) {
-  std::vector<device_piece> have = pieces_of(from, x, sizes);
-  const std::vector<device_piece> want = pieces_of(to, x, sizes);
+  list<device_piece> have = pieces_of(from, x, sizes);
+  const list<device_piece> want = pieces_of(to, x, sizes);
   const traffic t = traffic_of(have, want, redistribute(have, want));
   if (t.messages == 0) return cost.slice(static_cast<double>(t.elements * x.element_bytes));
   return cost.send(static_cast<double>(t.elements * x.element_bytes)) + (t.messages - 1) * cost.send(0.0);
 }
 // What may arrive: the goal, or the goal cut further along dimensions that replicate it, which all-gathers undo.
-inline std::vector<layout> arrivals(layout const& to, tensor_shape const& x) {
-  std::vector<layout> all{to};
+inline list<layout> arrivals(layout const& to, tensor_shape const& x) {
+  list<layout> all{to};
   int longest = -1;
   double most = 1;
   for (int a = 0; a < x.rank; ++a) {
@@ -223,7 +224,7 @@ inline std::vector<layout> arrivals(layout const& to, tensor_shape const& x) {
 }
 template <class Cost>
 route cross(layout const& from, layout const& to, tensor_shape const& x, int const* sizes, Cost const& cost) {
-  const std::vector<layout> arrive = arrivals(to, x);
+  const list<layout> arrive = arrivals(to, x);
   layout wish;  // names the cuts that are worth trying before leaving: those of the goal, and of what may arrive
   wish.where = from.where;
   wish.where.list = nullptr;
@@ -239,7 +240,7 @@ route cross(layout const& from, layout const& to, tensor_shape const& x, int con
         wish.push(q);
       }
   layout_search<Cost> search(from, wish, x.rank, x.bytes(), cost, x.extents);
-  std::vector<double> landing;
+  list<double> landing;
   for (layout const& l : arrive) {
     bool found = false;
     double seconds = 0;
@@ -247,7 +248,7 @@ route cross(layout const& from, layout const& to, tensor_shape const& x, int con
     landing.push_back(found ? seconds : -1);
   }
   // Sent as it is: no chain that takes longer is looked at.
-  std::vector<double> at_once;
+  list<double> at_once;
   double limit = 1e300;
   if (!has_partial(from))
     for (std::size_t k = 0; k < arrive.size(); ++k) {
@@ -260,7 +261,7 @@ route cross(layout const& from, layout const& to, tensor_shape const& x, int con
   std::size_t land = 0;
   const long each = static_cast<long>(from.where.size()) * to.where.size();
   long work = 100'000;  // pairs of devices that are looked at
-  std::vector<std::array<int, max_rank>> seen;  // pieces per axis: which devices have them matters little
+  list<std::array<int, max_rank>> seen;  // pieces per axis: which devices have them matters little
   for (int s : sorted_ids(static_cast<std::size_t>(search.states.size),
                           [&](int a, int b) { return search.states[a].seconds < search.states[b].seconds; })) {
     const layout left = search.layout_of(search.states[s]);

@@ -5,9 +5,9 @@
 #include <bit>
 #include <span>
 #include <string>
-#include <vector>
 
 #include <partita/core/hash.hpp>
+#include <partita/core/list.hpp>
 #include <partita/core/sort.hpp>
 #include <partita/core/words.hpp>
 #include <partita/model/graph_entries.hpp>
@@ -35,8 +35,8 @@ inline std::string name_with_kind(graph_data const& g, int op) {
 
 // A hash of who reads an op's outputs, and who reads theirs: it tells apart ops of one name that read the same. Readers
 // of a later pass do not count, so that an op has one name in training and in evaluation.
-inline std::vector<std::uint64_t> hash_readers(graph_data const& g, std::vector<std::string> const& names) {
-  std::vector<std::uint64_t> readers(static_cast<std::size_t>(g.ops.size), 0);
+inline list<std::uint64_t> hash_readers(graph_data const& g, list<std::string> const& names) {
+  list<std::uint64_t> readers(static_cast<std::size_t>(g.ops.size), 0);
   for (int op = g.ops.size - 1; op >= 0; --op) {
     op_entry const& e = g.ops[op];
     const std::uint64_t own = hash(readers[static_cast<std::size_t>(op)], hash(names[static_cast<std::size_t>(op)]));
@@ -54,10 +54,10 @@ inline std::vector<std::uint64_t> hash_readers(graph_data const& g, std::vector<
 
 // A name for every op, no two the same: further ops of one name and kind are numbered #2, #3, in topological order, by
 // the depth of their inputs, then the inputs' names, attributes and readers.
-inline std::vector<std::string> unique_names(graph_data const& g) {
+inline list<std::string> unique_names(graph_data const& g) {
   const std::size_t count = static_cast<std::size_t>(g.ops.size);
-  std::vector<std::string> names(count);
-  std::vector<int> depth(count, 0);
+  list<std::string> names(count);
+  list<int> depth(count, 0);
   for (int op = 0; op < g.ops.size; ++op) {
     op_entry const& e = g.ops[op];
     names[static_cast<std::size_t>(op)] = detail::name_with_kind(g, op);
@@ -65,17 +65,17 @@ inline std::vector<std::string> unique_names(graph_data const& g) {
       depth[static_cast<std::size_t>(op)] = std::max(
           depth[static_cast<std::size_t>(op)], depth[static_cast<std::size_t>(g.tensors[g.input(e, i)].op)] + 1);
   }
-  const std::vector<std::uint64_t> readers = detail::hash_readers(g, names);
+  const list<std::uint64_t> readers = detail::hash_readers(g, names);
 
   // which ops share a name, by the first of them
   auto at = [](int op) { return static_cast<std::size_t>(op); };
-  std::vector<int> first(count), taken(count, 0);
-  const std::vector<int> by_name = sorted_ids(count, [&](int a, int b) { return names[at(a)] < names[at(b)]; });
+  list<int> first(count), taken(count, 0);
+  const list<int> by_name = sorted_ids(count, [&](int a, int b) { return names[at(a)] < names[at(b)]; });
   for (std::size_t i = 0; i < count; ++i)
     first[at(by_name[i])] = i > 0 && names[at(by_name[i - 1])] == names[at(by_name[i])] ? first[at(by_name[i - 1])] : by_name[i];
 
   // by depth: the inputs of a depth have their final names when it is their readers' turn
-  std::vector<int> order = sorted_ids(count, [&](int a, int b) { return depth[at(a)] < depth[at(b)]; });
+  list<int> order = sorted_ids(count, [&](int a, int b) { return depth[at(a)] < depth[at(b)]; });
   auto before = [&](int a, int b) {
     op_entry const &x = g.ops[a], &y = g.ops[b];
     if (first[at(a)] != first[at(b)]) return names[at(a)] < names[at(b)];
@@ -104,8 +104,8 @@ inline std::vector<std::string> unique_names(graph_data const& g) {
 
 // The key of every op's random stream: one for a forward op and the ops that its gradient rule made, so that a mask is
 // drawn again and not kept.
-inline std::vector<std::uint64_t> random_keys(graph_data const& g, std::vector<std::string> const& names) {
-  std::vector<std::uint64_t> keys;
+inline list<std::uint64_t> random_keys(graph_data const& g, list<std::string> const& names) {
+  list<std::uint64_t> keys;
   for (op_entry const& e : g.ops) keys.push_back(hash(names[static_cast<std::size_t>(e.origin)]));
   return keys;
 }

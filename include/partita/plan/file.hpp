@@ -20,7 +20,7 @@ namespace detail {
 class plan_file_reader {
  public:
   plan_file_reader(graph_data const& g, plan_base& p) : g_(g), p_(p) {
-    const std::vector<std::string> names = unique_names(g);
+    const list<std::string> names = unique_names(g);
     for (int op = 0; op < g.ops.size; ++op) by_name_[names[static_cast<std::size_t>(op)]] = op;
   }
   void read(plan_file::document const& doc) {

@@ -127,7 +127,7 @@ class plan_writer {
 
   graph_data const& g_;
   plan_base const& p_;
-  std::vector<std::string> names_;
+  list<std::string> names_;
 };
 
 }  // namespace partita::detail

@@ -8,8 +8,8 @@
 #include <set>
 #include <tuple>
 #include <utility>
-#include <vector>
 
+#include <partita/core/list.hpp>
 #include <partita/plan/instance_edges.hpp>
 
 #include <partita/core/begin_planning_code.hpp>
@@ -35,11 +35,11 @@ class order_by_groups {
     int level = 0;      // how often data comes from nodes that they treat otherwise; -1: from nothing that has an index
   };
   struct of_moment {
-    std::vector<int> timed, timeless;  // groups
+    list<int> timed, timeless;  // groups
   };
   static std::size_t at(int i) { return static_cast<std::size_t>(i); }
-  static std::vector<int> shape_of(time_modes const& t) {
-    std::vector<int> shape;
+  static list<int> shape_of(time_modes const& t) {
+    list<int> shape;
     for (int m = 0; m < t.count; ++m) {
       shape.push_back(t.modes[m]);
       shape.push_back(t.extents[m]);
@@ -63,16 +63,16 @@ class order_by_groups {
   // What no wish names, a move as a rule, goes with what it reads. What runs once is a group of its own: it may come before all
   // indices of a stage, as inputs do, or after.
   void find_groups() {
-    std::vector<std::vector<int>> named(at(c_.nodes.size));
+    list<list<int>> named(at(c_.nodes.size));
     for (std::size_t k = 0; k < moments_.size(); ++k)
       for (int id : named_.nodes_of(moments_[k])) named[at(id)].push_back(static_cast<int>(k));
-    std::map<std::pair<std::vector<int>, std::vector<int>>, int> treated;
+    std::map<std::pair<list<int>, list<int>>, int> treated;
     std::map<std::pair<int, int>, int> known;  // by what is alike, and level
     groups_of_moment_.resize(moments_.size());
     group_of_.assign(at(c_.nodes.size), -1);
     for (int id = 0; id < c_.nodes.size; ++id) {
       node const& n = c_.nodes[id];
-      std::vector<int> const& names = named[at(id)];
+      list<int> const& names = named[at(id)];
       int& mine = group_of_[at(id)];
       group made{n.time, vertices_, -1, -1};
       if (n.time.count > 0 && !names.empty()) {
@@ -165,7 +165,7 @@ class order_by_groups {
   }
   // Readers of a stored tensor before the op that renews it, also through its views.
   bool add_renewals() {
-    std::vector<int> stored;
+    list<int> stored;
     for (int t = 0; t < g_.tensors.size; ++t) {
       op_entry const& e = g_.ops[g_.tensors[t].op];
       stored.push_back(e.info->source != source_kind::none ? t : e.info->is_view ? stored[at(g_.input(e, 0))] : -1);
@@ -224,13 +224,13 @@ class order_by_groups {
     return true;
   }
   bool is_acyclic() const {
-    std::vector<int> begin(at(vertices_) + 1, 0), to(edges_.size()), waits(at(vertices_), 0), ready;
+    list<int> begin(at(vertices_) + 1, 0), to(edges_.size()), waits(at(vertices_), 0), ready;
     for (auto const& e : edges_) {
       ++begin[at(e.first) + 1];
       ++waits[at(e.second)];
     }
     for (int v = 0; v < vertices_; ++v) begin[at(v) + 1] += begin[at(v)];
-    std::vector<int> next = begin;
+    list<int> next = begin;
     for (auto const& e : edges_) to[at(next[at(e.first)]++)] = e.second;
     for (int v = 0; v < vertices_; ++v)
       if (waits[at(v)] == 0) ready.push_back(v);
@@ -245,11 +245,11 @@ class order_by_groups {
   completed const& c_;
   instance_graph none_{};
   moments named_;
-  std::vector<moment_entry> moments_;
-  std::vector<group> groups_;
-  std::vector<int> group_of_;                       // per node
-  std::vector<of_moment> groups_of_moment_;
-  std::vector<std::pair<int, int>> edges_;
+  list<moment_entry> moments_;
+  list<group> groups_;
+  list<int> group_of_;                       // per node
+  list<of_moment> groups_of_moment_;
+  list<std::pair<int, int>> edges_;
   std::set<std::tuple<int, int, int>> known_;  // what was added between groups
   int vertices_ = 0;
   bool proved_ = false;

@@ -131,7 +131,7 @@ class bench {
     const int size;
     std::atomic<int> come{0}, turns{0};
   } start_;
-  std::vector<std::vector<int>> groups_;
+  list<list<int>> groups_;
   std::unique_ptr<thread_world> world_;
   std::vector<std::unique_ptr<device>> devices_;
 };

@@ -1,8 +1,8 @@
 // Which moves may be made as one: the same collective of the same group and type, of gradients or of what is read at once.
 #pragma once
 #include <cstdint>
-#include <vector>
 
+#include <partita/core/list.hpp>
 #include <partita/layout/route.hpp>
 #include <partita/plan/completed.hpp>
 
@@ -16,9 +16,9 @@ namespace partita::detail {
 // moves that take less than a latency beside their own, and where the op waits for nothing else by no more than one latency
 // of them together.
 struct bucketing {
-  std::vector<int> kind;      // per node: moves of one kind may be joined; negative: alone
-  std::vector<bool> patient;  // per node: only the update reads it
-  std::vector<double> bytes;  // per node: of a device's piece
+  list<int> kind;      // per node: moves of one kind may be joined; negative: alone
+  list<bool> patient;  // per node: only the update reads it
+  list<double> bytes;  // per node: of a device's piece
   double most = 0;
   std::int64_t latency = 0;   // ticks
 
@@ -39,8 +39,8 @@ inline reduction reduction_of(layout const& l, unsigned levels) {
 }
 
 // Per node: does no op but those of the update read what it makes?
-inline std::vector<bool> read_by_no_other_than_updates(graph_data const& g, completed const& c) {
-  std::vector<bool> so(static_cast<std::size_t>(c.nodes.size), true);
+inline list<bool> read_by_no_other_than_updates(graph_data const& g, completed const& c) {
+  list<bool> so(static_cast<std::size_t>(c.nodes.size), true);
   for (int id = c.nodes.size - 1; id >= 0; --id) {
     node const& n = c.nodes[id];
     const bool op = n.kind == node_kind::compute && g.ops[n.op].when != pass::update;
@@ -74,7 +74,7 @@ class bucket_kinds {
     dtype type;
     bool patient;
   };
-  std::vector<entry> known_;
+  list<entry> known_;
 };
 
 }  // namespace partita::detail

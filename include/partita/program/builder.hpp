@@ -2,6 +2,7 @@
 #pragma once
 #include <initializer_list>
 
+#include <partita/core/list.hpp>
 #include <partita/program/lowering.hpp>
 
 #include <partita/core/begin_planning_code.hpp>
@@ -84,7 +85,7 @@ class program_builder {
   }
   void exchange(exchange_call call, dtype type, instance const& of) {
     if (call.sends.empty() && call.receives.empty()) return;
-    std::vector<int> reads, writes;
+    list<int> reads, writes;
     for (transfer const& t : call.sends) reads.push_back(t.at.buffer);
     for (transfer const& t : call.receives) writes.push_back(t.at.buffer);
     call.step = step;
@@ -93,9 +94,9 @@ class program_builder {
     i.payload = static_cast<int>(p_.exchanges.size()) - 1;
     finish(i, reads, writes);
   }
-  void compute(compute_call call, std::vector<reference> const& inputs, std::vector<reference> const& outputs, dtype type,
+  void compute(compute_call call, list<reference> const& inputs, list<reference> const& outputs, dtype type,
                instance const& of) {
-    std::vector<int> reads, writes;
+    list<int> reads, writes;
     call.first_input = static_cast<int>(p_.references.size());
     call.input_count = static_cast<int>(inputs.size());
     for (reference r : inputs) {
@@ -146,19 +147,19 @@ class program_builder {
     i.index = of.index;
     return i;
   }
-  void finish(instruction i, std::vector<int> const& reads, std::vector<int> const& writes) {
+  void finish(instruction i, list<int> const& reads, list<int> const& writes) {
     i.first_access = static_cast<int>(p_.accesses.size());
     i.read_count = static_cast<int>(reads.size());
     i.write_count = static_cast<int>(writes.size());
-    p_.accesses.insert(p_.accesses.end(), reads.begin(), reads.end());
-    p_.accesses.insert(p_.accesses.end(), writes.begin(), writes.end());
+    p_.accesses.append(reads);
+    p_.accesses.append(writes);
     (called_ ? after_ : p_.instructions).push_back(i);
   }
   program& p_;
   bool joining_ = false, called_ = false;  // in a bucket; behind a member's collective
   instruction call_;                       // of the bucket
-  std::vector<int> read_, written_;        // by it
-  std::vector<instruction> after_;
+  list<int> read_, written_;               // by it
+  list<instruction> after_;
 };
 
 }  // namespace partita::detail

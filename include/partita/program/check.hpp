@@ -42,7 +42,7 @@ inline void check_ranks_agree(std::vector<program> const& programs) {
   }
   if (programs.empty()) return;
   for (std::size_t g = 0; g < programs[0].groups.size(); ++g) {
-    std::vector<int> const& members = programs[0].groups[g];
+    list<int> const& members = programs[0].groups[g];
     for (std::size_t m = 0; m < members.size(); ++m)
       if (members[m] < 0 || members[m] >= static_cast<int>(programs.size()) || (m > 0 && members[m] <= members[m - 1]))
         fail(program_fault::malformed, -1, -1, words({"group ", g, " is no sorted list of ranks"}));
@@ -77,7 +77,7 @@ inline void check_kernels_agree(graph_data const& g, program_check_options const
       if (g.tensors[t].carried != other.tensors[t].carried) differ(g.tensors[t].op, "another tensor to renew");
   }
   if (how.keys.empty()) return;
-  const std::vector<std::uint64_t> keys = random_keys(g, unique_names(g));
+  const list<std::uint64_t> keys = random_keys(g, unique_names(g));
   for (std::size_t r = 0; r < how.keys.size(); ++r)
     for (int op = 0; op < g.ops.size; ++op)
       if (how.keys[r].size() != keys.size() || how.keys[r][static_cast<std::size_t>(op)] != keys[static_cast<std::size_t>(op)])

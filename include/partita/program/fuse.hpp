@@ -3,8 +3,8 @@
 // every op of the chain may be cut on.
 #pragma once
 #include <algorithm>
-#include <vector>
 
+#include <partita/core/list.hpp>
 #include <partita/program/program.hpp>
 
 #include <partita/core/begin_planning_code.hpp>
@@ -71,15 +71,15 @@ class pass {
     for (std::size_t at = 0; at < p.instructions.size(); ++at) {
       instruction const& i = p.instructions[at];
       for (int k = 0; k < i.read_count; ++k) {
-        std::vector<std::size_t>& r = readers_[static_cast<std::size_t>(p.accesses[static_cast<std::size_t>(i.first_access + k)])];
+        list<std::size_t>& r = readers_[static_cast<std::size_t>(p.accesses[static_cast<std::size_t>(i.first_access + k)])];
         if (r.empty() || r.back() != at) r.push_back(at);
       }
       for (int k = 0; k < i.write_count; ++k) ++writers(p.accesses[static_cast<std::size_t>(i.first_access + i.read_count + k)]);
     }
   }
   void run() {
-    std::vector<bool> gone(p_.instructions.size(), false);
-    std::vector<member> now;
+    list<bool> gone(p_.instructions.size(), false);
+    list<member> now;
     auto close = [&] {
       if (now.size() > 1) {
         make(now);
@@ -137,7 +137,7 @@ class pass {
     }
     return true;
   }
-  bool made_by(std::vector<member> const& chain, reference const& r) const {
+  bool made_by(list<member> const& chain, reference const& r) const {
     for (member const& m : chain) {
       compute_call const& c = call(m);
       for (int o = 0; o < c.output_count; ++o)
@@ -146,7 +146,7 @@ class pass {
     return false;
   }
   // The new member reads rows that the chain makes, at the same place, and nothing that is made after the chain begins.
-  bool joins(std::vector<member>& chain, member& m) const {
+  bool joins(list<member>& chain, member& m) const {
     compute_call const& c = call(m);
     op_info const& f = info(c);
     int depth = std::min(chain.front().depth, m.depth);
@@ -197,7 +197,7 @@ class pass {
     return true;
   }
 
-  void make(std::vector<member> const& members) {
+  void make(list<member> const& members) {
     chain_call chain;
     chain.depth = members.front().depth;
     compute_call const& first = call(members.front());
@@ -210,9 +210,9 @@ class pass {
     chain.link_count = static_cast<int>(members.size());
 
     // Buffers that only members touch stay in the tile.
-    std::vector<int> internal;
-    std::vector<std::size_t> row_of_internal;
-    std::vector<int> reads, writes;
+    list<int> internal;
+    list<std::size_t> row_of_internal;
+    list<int> reads, writes;
     std::size_t row_sum = 0;
     auto is_row_operand = [&](operand const& x, member const& m) { return x.rank > 0 && x.dims[0] == m.letters[0]; };
     for (member const& m : members) {
@@ -235,7 +235,7 @@ class pass {
       }
     }
     chain.tile_rows = std::clamp<std::size_t>(tile_bytes / std::max<std::size_t>(row_sum, 1), 1, chain.inner);
-    std::vector<std::size_t> slot_of(internal.size());
+    list<std::size_t> slot_of(internal.size());
     for (std::size_t k = 0; k < internal.size(); ++k) {
       slot_of[k] = chain.scratch_bytes;
       chain.scratch_bytes += (row_of_internal[k] * chain.tile_rows + 63) / 64 * 64;
@@ -263,7 +263,7 @@ class pass {
       for (int o = 0; o < c.output_count; ++o) set(c.input_count + o, c.first_output + o, info(c).outputs[o], true);
       p_.links.push_back(link);
     }
-    std::erase_if(reads, [&](int b) { return std::find(writes.begin(), writes.end(), b) != writes.end(); });
+    reads.erase_if([&](int b) { return std::find(writes.begin(), writes.end(), b) != writes.end(); });
     if (chain.scratch_bytes > 0) {
       buffer b;
       b.bytes = chain.scratch_bytes * static_cast<std::size_t>(workers_);
@@ -277,16 +277,16 @@ class pass {
     i.first_access = static_cast<int>(p_.accesses.size());
     i.read_count = static_cast<int>(reads.size());
     i.write_count = static_cast<int>(writes.size());
-    p_.accesses.insert(p_.accesses.end(), reads.begin(), reads.end());
-    p_.accesses.insert(p_.accesses.end(), writes.begin(), writes.end());
+    p_.accesses.append(reads);
+    p_.accesses.append(writes);
     p_.chains.push_back(chain);
   }
 
   program& p_;
   graph_data const& g_;
   int workers_;
-  std::vector<std::vector<std::size_t>> readers_;
-  std::vector<int> written_, writer_count_;
+  list<list<std::size_t>> readers_;
+  list<int> written_, writer_count_;
 };
 
 }  // namespace detail::fuse

@@ -1,5 +1,6 @@
 // From the completed plan to the program of one rank: its projection of the one order.
 #pragma once
+#include <partita/core/list.hpp>
 #include <partita/core/words.hpp>
 #include <partita/plan/complete.hpp>
 #include <partita/program/fuse.hpp>
@@ -26,7 +27,7 @@ class rank_lowering {
     p_.groups = s_.groups();
     p_.digest = s_.digest();
     for (int id = 0; id < c_.nodes.size; ++id) store(id);
-    std::vector<instance> const& order = s_.order();
+    list<instance> const& order = s_.order();
     for (std::size_t k = 0; k < order.size();) {
       const int bucket = order[k].bucket;
       if (bucket >= 0) build_.begin_bucket();
@@ -44,14 +45,14 @@ class rank_lowering {
   }
 
  private:
-  std::vector<held>& pieces(int value) {
-    std::vector<held>& v = values_[static_cast<std::size_t>(value)];
+  list<held>& pieces(int value) {
+    list<held>& v = values_[static_cast<std::size_t>(value)];
     if (v.empty()) v.resize(static_cast<std::size_t>(times_of(c_.values[value].lay).size()));
     return v;
   }
   op_info const& info(int op) const { return *g_.ops[op].info; }
   // One entry for each box of a piece.
-  static void put_outside(std::vector<outside>& list, int tensor, held const& h, box const& whole, dtype type) {
+  static void put_outside(list<outside>& list, int tensor, held const& h, box const& whole, dtype type) {
     std::size_t before = 0;
     for (int k = 0; k < h.piece.count(); ++k) {
       box const& b = h.piece[k];
@@ -161,7 +162,7 @@ class rank_lowering {
       letters[d] = letter_intervals(g_, f, n.over, d, s_.sizes(), at);
       empty = empty || letters[d].size() == 0;
     }
-    std::vector<held> outputs;
+    list<held> outputs;
     bool accumulate = false;
     bool merges = false;  // the op adds this piece to what it has made of earlier ones
     for (int p = 0; p < n.over.count; ++p) merges = merges || f.dims[n.over.parts[p].axis].merged;
@@ -200,12 +201,12 @@ class rank_lowering {
   }
   // The op on every box of its letters: one call, unless cuts are folded. Where boxes of a folded letter that an output
   // lacks meet in it, they add up.
-  void run(instance const& i, node const& n, position const& at, intervals const* letters, std::vector<held> const& outputs,
+  void run(instance const& i, node const& n, position const& at, intervals const* letters, list<held> const& outputs,
            bool accumulate) {
     op_info const& f = *g_.ops[n.op].info;
     int calls = 1;
     for (int d = 0; d < f.dim_count; ++d) calls *= letters[d].count;
-    std::vector<std::vector<bool>> written(outputs.size());
+    list<list<bool>> written(outputs.size());
     for (std::size_t o = 0; o < outputs.size(); ++o) written[o].resize(static_cast<std::size_t>(outputs[o].piece.count()));
     for (int k = 0; k < calls; ++k) {
       compute_call call;
@@ -222,14 +223,14 @@ class rank_lowering {
         empty = empty || x.size == 0;
       }
       if (empty) continue;
-      std::vector<reference> in, out;
+      list<reference> in, out;
       for (int p = 0; p < n.input_count; ++p) {
         const int v = c_.input(n, p);
         if (f.variadic) {
           if (counts_here(c_.values[v].lay)) in.push_back(pieces(v)[0].at);
         } else in.push_back(view(v, at, operand_boxes(g_, f, f.inputs[p], one), lane::compute, i));
       }
-      std::vector<int> which(outputs.size());  // box of each output
+      list<int> which(outputs.size());  // box of each output
       bool all_seen = f.accumulates;
       for (int o = 0; o < f.output_count; ++o) {
         const box piece = operand_boxes(g_, f, f.outputs[o], one).first;
@@ -239,13 +240,13 @@ class rank_lowering {
         all_seen = all_seen && written[static_cast<std::size_t>(o)][static_cast<std::size_t>(at_box)];
       }
       call.accumulate = accumulate || all_seen;
-      std::vector<std::pair<held, int>> apart;  // made beside what is there, and combined with it
+      list<std::pair<held, int>> apart;  // made beside what is there, and combined with it
       for (int o = 0; o < f.output_count; ++o) {
         held const& h = outputs[static_cast<std::size_t>(o)];
         const int box_at = which[static_cast<std::size_t>(o)];
         std::size_t before = 0;
         for (int b = 0; b < box_at; ++b) before += h.piece[b].elements();
-        std::vector<bool>::reference seen = written[static_cast<std::size_t>(o)][static_cast<std::size_t>(box_at)];
+        bool& seen = written[static_cast<std::size_t>(o)][static_cast<std::size_t>(box_at)];
         if (seen && !call.accumulate) {
           const box_list piece{h.piece[box_at]};
           apart.push_back({{build_.fresh(piece, f.outputs[o].type, -1), piece}, o});
@@ -372,9 +373,9 @@ class rank_lowering {
   move_lowering moves_;
   ring_lowering rings_;
   time_sums sums_;
-  std::vector<std::vector<held>> values_;
-  std::vector<known_view> views_;
-  std::vector<int> last_view_;  // by buffer
+  list<list<held>> values_;
+  list<known_view> views_;
+  list<int> last_view_;  // by buffer
 };
 
 }  // namespace detail

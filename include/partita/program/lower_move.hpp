@@ -2,6 +2,7 @@
 #pragma once
 #include <algorithm>
 
+#include <partita/core/list.hpp>
 #include <partita/program/builder.hpp>
 
 #include <partita/core/begin_planning_code.hpp>
@@ -14,7 +15,7 @@ class move_lowering {
 
   // `sources`: this rank's pieces of the value read, by stored index; `exclusive`: nobody else reads them. Returns the
   // piece made, if the rank gets one.
-  held lower(instance const& of, std::vector<held> const& sources, bool exclusive) {
+  held lower(instance const& of, list<held> const& sources, bool exclusive) {
     completed const& c = s_.plan_completed();
     node const& n = c.nodes[of.node];
     route const& way = s_.route_of(of.node);
@@ -51,7 +52,7 @@ class move_lowering {
     operand const& x;
     tensor_shape shape;
     int tensor;
-    std::vector<held> const* sources;  // null after the first step
+    list<held> const* sources;  // null after the first step
   };
 
   std::uint64_t tag_of(instance const& of) const {
@@ -119,7 +120,7 @@ class move_lowering {
           return made;
         }
         const reference staging{build_.add_buffer(total * size_of(x.type), x.type, -1), 0};
-        const std::vector<std::size_t> counts = call.counts;
+        const list<std::size_t> counts = call.counts;
         call.to = staging;
         build_.collective(instruction_kind::all_gather, std::move(call), x.type, t.of);
         unpack(t, staging, counts, [&](int k) { return piece_of(before, k); }, made);
@@ -145,7 +146,7 @@ class move_lowering {
       default: break;
     }
     // all_to_all. Before: a piece of from_axis, all of to_axis. Member k gets its piece of to_axis from every member.
-    std::vector<box_list> to_member, from_member;
+    list<box_list> to_member, from_member;
     std::size_t received = 0;
     for (int k = 0; k < n; ++k) {
       to_member.push_back(common(now.piece, piece_of(step.after, k)));
@@ -157,7 +158,7 @@ class move_lowering {
     if (!sends_to_others(call, group, at) && !anything_moves(t, group, before, step.after)) return part_of(t, now, made.piece);
     made = fresh(t, made.piece);
     call.from = pack(t, now, call.counts, [&](int k) { return to_member[static_cast<std::size_t>(k)]; });
-    const std::vector<std::size_t> counts = call.receive_counts;
+    const list<std::size_t> counts = call.receive_counts;
     const reference staging{build_.add_buffer(received * size_of(x.type), x.type, -1), 0};
     call.to = staging;
     build_.collective(instruction_kind::all_to_all, std::move(call), x.type, t.of);
@@ -189,7 +190,7 @@ class move_lowering {
   }
   // What two pieces share, in the order of the tensor, so that both sides have it in one order.
   static box_list common(box_list const& a, box_list const& b) {
-    std::vector<box> all;
+    list<box> all;
     for (int i = 0; i < a.count(); ++i)
       for (int k = 0; k < b.count(); ++k)
         if (const box both = intersection(a[i], b[k]); both.elements() > 0) all.push_back(both);
@@ -210,7 +211,7 @@ class move_lowering {
     return r;
   }
   template <class PieceOf>
-  reference pack(task const& t, held const& from, std::vector<std::size_t> const& counts, PieceOf piece_of) {
+  reference pack(task const& t, held const& from, list<std::size_t> const& counts, PieceOf piece_of) {
     std::size_t total = 0;
     for (std::size_t k : counts) total += k;
     const reference staging{build_.add_buffer(total * size_of(t.x.type), t.x.type, -1), 0};
@@ -223,7 +224,7 @@ class move_lowering {
     return staging;
   }
   template <class PieceOf>
-  void unpack(task const& t, reference staging, std::vector<std::size_t> const& counts, PieceOf piece_of, held const& to) {
+  void unpack(task const& t, reference staging, list<std::size_t> const& counts, PieceOf piece_of, held const& to) {
     std::size_t at = 0;
     for (std::size_t k = 0; k < counts.size(); ++k) {
       const held from{{staging.buffer, staging.offset + at * size_of(t.x.type)}, piece_of(static_cast<int>(k))};
@@ -257,7 +258,7 @@ class move_lowering {
     int to = -1, from = -1;
   };
   peers peers_of(task const& t, layout const& before, layout const& after, box_list const& mine, box_list const& wanted) const {
-    std::vector<int> have_mine, want_mine, have_wanted, want_wanted;
+    list<int> have_mine, want_mine, have_wanted, want_wanted;
     int c[max_levels]{};
     for (int i = 0, n = before.where.size(); i < n; ++i) {
       before.where.coordinates_at(i, c);
@@ -269,9 +270,9 @@ class move_lowering {
       if (has == wanted) have_wanted.push_back(device);
       if (wants == wanted) want_wanted.push_back(device);
     }
-    auto match = [&](std::vector<int> const& in, std::vector<int> const& out) {
+    auto match = [&](list<int> const& in, list<int> const& out) {
       const auto at = std::find(in.begin(), in.end(), rank_) - in.begin();
-      return out.at(static_cast<std::size_t>(at));
+      return out[static_cast<std::size_t>(at)];
     };
     return {match(have_mine, want_mine), match(want_wanted, have_wanted)};
   }
@@ -289,7 +290,7 @@ class move_lowering {
 
   // ---- the general redistribution
   held by_boxes(task const& t, layout const& before, layout const& after, held const& now) {
-    std::vector<device_piece> sources = sources_of(t, before), wanted;
+    list<device_piece> sources = sources_of(t, before), wanted;
     reduction reduce = reduction::sum;
     for (int k = 0; k < before.count; ++k)
       if (before.parts[k].partial()) reduce = before.parts[k].reduce;
@@ -301,7 +302,7 @@ class move_lowering {
       wanted.push_back({after.where.device(c), 0, {}, piece_at(t, after, c)});
       if (wanted.back().device == rank_) mine = d;
     }
-    const std::vector<delivery> all = redistribute(sources, wanted);
+    const list<delivery> all = redistribute(sources, wanted);
     auto held_of = [&](device_piece const& s) -> held const& {
       return t.sources == nullptr ? now : (*t.sources)[static_cast<std::size_t>(s.stored)];
     };
@@ -309,7 +310,7 @@ class move_lowering {
     for (delivery const& d : all) of_mine += d.wanted == mine;
     if (mine >= 0) made.piece = wanted[static_cast<std::size_t>(mine)].boxes;
     exchange_call call;
-    std::vector<std::pair<held, bool>> arrivals;  // what is still to be put into its place, and whether it combines
+    list<std::pair<held, bool>> arrivals;  // what is still to be put into its place, and whether it combines
     for (std::size_t k = 0; k < all.size(); ++k) {
       delivery const& d = all[k];
       device_piece const& s = sources[static_cast<std::size_t>(d.source)];
@@ -341,8 +342,8 @@ class move_lowering {
     return made;
   }
   // All the pieces that a value has, anywhere, at the indices in time that the move shares with it.
-  std::vector<device_piece> sources_of(task const& t, layout const& before) const {
-    std::vector<device_piece> found;
+  list<device_piece> sources_of(task const& t, layout const& before) const {
+    list<device_piece> found;
     const time_modes stored = times_of(before);
     int own[max_time_modes]{};
     t.n.time.index(t.of.index, own);

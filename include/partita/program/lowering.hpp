@@ -2,9 +2,9 @@
 #pragma once
 #include <functional>
 #include <string>
-#include <vector>
 
 #include <partita/core/error.hpp>
+#include <partita/core/list.hpp>
 #include <partita/layout/route.hpp>
 #include <partita/program/buckets.hpp>
 #include <partita/program/order.hpp>
@@ -34,7 +34,7 @@ struct lowering_options {
 // The devices of one group of a collective, by rank, and their coordinates along the dimensions of the group.
 struct device_group {
   int id = -1;  // into the list of groups
-  std::vector<std::vector<int>> coordinates;  // on the grid, by member
+  list<list<int>> coordinates;  // on the grid, by member
 };
 
 class lowering {
@@ -64,14 +64,14 @@ class lowering {
   plan_base const& plan() const { return *plan_; }
   completed const& plan_completed() const { return *completed_; }
   lowering_options const& options() const { return options_; }
-  std::vector<instance> const& order() const { return order_; }
+  list<instance> const& order() const { return order_; }
   instance_graph const& instances() const { return instances_; }
   // The steps of a move.
   route const& route_of(int node) const {
     return known_routes_[static_cast<std::size_t>(routes_[static_cast<std::size_t>(node)])].found;
   }
   int readers(int value) const { return readers_[static_cast<std::size_t>(value)]; }
-  std::vector<std::vector<int>> const& groups() const { return groups_; }
+  list<list<int>> const& groups() const { return groups_; }
   // Does the forward part, up to the model's outputs, need this node?
   bool in_forward(int node) const { return forward_[static_cast<std::size_t>(node)]; }
   int const* sizes() const { return plan_->sizes(0); }
@@ -80,7 +80,7 @@ class lowering {
   // The group of a step: the devices that differ from the one at these coordinates along its dimensions only.
   device_group group_of(placement const& w, unsigned levels, int const* coordinates) const {
     device_group group;
-    std::vector<int> devices;
+    list<int> devices;
     members(w, levels, coordinates, devices, &group.coordinates);
     group.id = find_group(devices);
     return group;
@@ -88,7 +88,7 @@ class lowering {
 
  private:
   // The group of these devices; -1: there is none.
-  int find_group(std::vector<int> const& devices) const {
+  int find_group(list<int> const& devices) const {
     const auto first = static_cast<std::size_t>(devices.front());
     if (first < groups_from_.size())
       for (int id : groups_from_[first])
@@ -191,10 +191,10 @@ class lowering {
     }
     return static_cast<int>(known_routes_.size()) - 1;
   }
-  static void members(placement const& w, unsigned levels, int const* coordinates, std::vector<int>& devices,
-                      std::vector<std::vector<int>>* all) {
+  static void members(placement const& w, unsigned levels, int const* coordinates, list<int>& devices,
+                      list<list<int>>* all) {
     int c[max_levels]{};
-    std::vector<std::pair<int, std::vector<int>>> found;
+    list<std::pair<int, list<int>>> found;
     for (int l = 0; l < w.rank; ++l) c[l] = levels >> l & 1 ? 0 : coordinates[l];
     for (int n = detail::devices_over(w, levels), k = 0; k < n; ++k) {
       int left = k;
@@ -203,7 +203,7 @@ class lowering {
           c[l] = left % w.extents[l];
           left /= w.extents[l];
         }
-      found.emplace_back(w.device(c), std::vector<int>(c, c + w.rank));
+      found.emplace_back(w.device(c), list<int>(c, c + w.rank));
     }
     for (int k : sorted_ids(found.size(), [&](int a, int b) {
            return found[static_cast<std::size_t>(a)].first < found[static_cast<std::size_t>(b)].first;
@@ -222,7 +222,7 @@ class lowering {
       bool first = true;
       for (int l = 0; l < w.rank; ++l) first = first && (!(levels >> l & 1) || c[l] == 0);
       if (!first) continue;
-      std::vector<int> devices;
+      list<int> devices;
       members(w, levels, c, devices, nullptr);
       if (find_group(devices) >= 0) continue;
       const auto from = static_cast<std::size_t>(devices.front());
@@ -248,13 +248,13 @@ class lowering {
   completed const* completed_;
   lowering_options options_;
   instance_graph instances_;
-  std::vector<instance> order_;
-  std::vector<int> routes_;  // per node, into those known
-  std::vector<known_route> known_routes_;
-  std::vector<int> readers_;
-  std::vector<bool> forward_;
-  std::vector<std::pair<placement, unsigned>> grouped_;
-  std::vector<std::vector<int>> groups_, groups_from_;  // members; by first member, the groups that begin with it
+  list<instance> order_;
+  list<int> routes_;  // per node, into those known
+  list<known_route> known_routes_;
+  list<int> readers_;
+  list<bool> forward_;
+  list<std::pair<placement, unsigned>> grouped_;
+  list<list<int>> groups_, groups_from_;  // members; by first member, the groups that begin with it
   std::uint64_t digest_ = 0;
 };
 

@@ -8,8 +8,8 @@
 #include <map>
 #include <span>
 #include <string>
-#include <vector>
 
+#include <partita/core/list.hpp>
 #include <partita/core/words.hpp>
 #include <partita/program/offsets.hpp>
 #include <partita/program/program.hpp>
@@ -28,7 +28,7 @@ struct memory_report {
   std::size_t arena_bytes = 0, state_bytes = 0;
   std::size_t lower_bound = 0;  // the most bytes that are live at once: no placement needs less
   int peak_position = -1;       // the first instruction where so much is live
-  std::vector<holder> at_peak;  // what is live there, largest first
+  list<holder> at_peak;         // what is live there, largest first
 };
 
 namespace detail::memory {
@@ -80,8 +80,8 @@ inline void place_state(program& p) {
 }
 
 inline void place_arena(program& p) {
-  std::vector<life> lives;
-  std::vector<std::size_t> ids;
+  list<life> lives;
+  list<std::size_t> ids;
   for (std::size_t b = 0; b < p.buffers.size(); ++b) {
     buffer& x = p.buffers[b];
     if (x.where != region::arena) continue;
@@ -127,7 +127,7 @@ class occupants {
 // waited for again.
 inline void find_waits(program& p) {
   struct counts { int written[2]{}, used[2]{}; };  // per lane: done when its last writer, or user, is
-  std::vector<counts> of(p.buffers.size());
+  list<counts> of(p.buffers.size());
   occupants bytes;
   auto claim = [&](int b, auto f) {
     buffer const& x = p.buffers[static_cast<std::size_t>(b)];
@@ -173,15 +173,15 @@ inline memory_report report_memory(program const& p) {
   memory_report r;
   r.arena_bytes = p.arena_bytes;
   r.state_bytes = p.state_bytes;
-  std::vector<detail::memory::life> lives;
+  list<detail::memory::life> lives;
   for (buffer const& b : p.buffers)
     if (b.where == region::arena && b.bytes > 0 && b.first >= 0)
       lives.push_back({detail::memory::aligned(b.bytes), b.first, b.last});
   const detail::memory::most_live most = detail::memory::find_most_live(lives);
   r.lower_bound = most.bytes;
   r.peak_position = most.position;
-  std::vector<memory_report::holder> holders;
-  std::vector<int> holder_of;  // by tensor; the first place is of buffers of no tensor
+  list<memory_report::holder> holders;
+  list<int> holder_of;  // by tensor; the first place is of buffers of no tensor
   for (buffer const& b : p.buffers)
     if (b.where == region::arena && b.bytes > 0 && b.first >= 0 && b.first <= most.position && most.position <= b.last) {
       const std::size_t key = static_cast<std::size_t>(b.tensor + 1);

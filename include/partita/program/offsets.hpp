@@ -8,8 +8,8 @@
 #include <numeric>
 #include <span>
 #include <utility>
-#include <vector>
 
+#include <partita/core/list.hpp>
 #include <partita/core/sort.hpp>
 
 #include <partita/core/begin_planning_code.hpp>
@@ -24,7 +24,7 @@ struct life {
   int first = 0, last = 0;  // positions, both included
 };
 struct placed {
-  std::vector<std::size_t> offsets;
+  list<std::size_t> offsets;
   std::size_t peak = 0;
 };
 struct most_live {
@@ -32,10 +32,10 @@ struct most_live {
   int position = -1;  // the first with so many
 };
 
-inline std::vector<std::size_t> live_bytes(std::span<life const> lives) {  // by position
+inline list<std::size_t> live_bytes(std::span<life const> lives) {  // by position
   int end = 0;
   for (life const& l : lives) end = std::max(end, l.last + 1);
-  std::vector<std::size_t> live(static_cast<std::size_t>(end) + 1);
+  list<std::size_t> live(static_cast<std::size_t>(end) + 1);
   for (life const& l : lives) {
     live[static_cast<std::size_t>(l.first)] += l.bytes;
     live[static_cast<std::size_t>(l.last) + 1] -= l.bytes;  // wraps, and back
@@ -45,7 +45,7 @@ inline std::vector<std::size_t> live_bytes(std::span<life const> lives) {  // by
 }
 
 inline most_live find_most_live(std::span<life const> lives) {
-  const std::vector<std::size_t> live = live_bytes(lives);
+  const list<std::size_t> live = live_bytes(lives);
   most_live most;
   for (std::size_t at = 0; at < live.size(); ++at)
     if (live[at] > most.bytes) most = {live[at], static_cast<int>(at)};
@@ -53,15 +53,15 @@ inline most_live find_most_live(std::span<life const> lives) {
 }
 
 // For each, the most bytes that are live at one time of its life.
-inline std::vector<std::size_t> most_beside(std::span<life const> lives) {
-  std::vector<std::vector<std::size_t>> windows{live_bytes(lives)};  // the most in the 2^k positions from each
+inline list<std::size_t> most_beside(std::span<life const> lives) {
+  list<list<std::size_t>> windows{live_bytes(lives)};  // the most in the 2^k positions from each
   for (std::size_t width = 1; 2 * width <= windows[0].size(); width *= 2) {
-    std::vector<std::size_t> const& half = windows.back();
-    std::vector<std::size_t> whole(half.size() - width);
+    list<std::size_t> const& half = windows.back();
+    list<std::size_t> whole(half.size() - width);
     for (std::size_t at = 0; at < whole.size(); ++at) whole[at] = std::max(half[at], half[at + width]);
     windows.push_back(std::move(whole));
   }
-  std::vector<std::size_t> most(lives.size());
+  list<std::size_t> most(lives.size());
   for (std::size_t id = 0; id < lives.size(); ++id) {
     const auto first = static_cast<std::size_t>(lives[id].first), end = static_cast<std::size_t>(lives[id].last) + 1;
     const auto k = static_cast<std::size_t>(std::bit_width(end - first)) - 1;
@@ -75,9 +75,9 @@ inline std::vector<std::size_t> most_beside(std::span<life const> lives) {
 inline placed place_in_order(std::span<life const> lives, std::span<int const> order, bool smallest_gap,
                              std::size_t limit) {
   struct taken { std::size_t begin, end; int first, last; };
-  std::vector<taken> by_offset;
+  list<taken> by_offset;
   by_offset.reserve(lives.size());
-  placed result{std::vector<std::size_t>(lives.size()), 0};
+  placed result{list<std::size_t>(lives.size()), 0};
   for (int id : order) {
     life const& mine = lives[static_cast<std::size_t>(id)];
     std::size_t end = 0, at = SIZE_MAX, gap = SIZE_MAX;  // `end` of what is taken so far
@@ -105,8 +105,8 @@ inline placed place_in_order(std::span<life const> lives, std::span<int const> o
 // As an allocator would while the program runs, by smallest free range; those that live longer than `most` positions
 // were given their place before, below all others. O(n) times the number of free ranges.
 inline placed place_online(std::span<life const> lives, int most) {
-  placed result{std::vector<std::size_t>(lives.size()), 0};
-  std::vector<int> begins, ends;
+  placed result{list<std::size_t>(lives.size()), 0};
+  list<int> begins, ends;
   std::size_t base = 0;
   for (std::size_t id = 0; id < lives.size(); ++id) {
     if (lives[id].last - lives[id].first > most) {
@@ -123,7 +123,7 @@ inline placed place_online(std::span<life const> lives, int most) {
   struct range {
     std::size_t begin, end;
   };
-  std::vector<range> free;  // by address, none beside another
+  list<range> free;  // by address, none beside another
   std::size_t top = base;
   auto release = [&](std::size_t begin, std::size_t end) {
     std::size_t next = free.size();
@@ -169,7 +169,7 @@ inline placed place_online(std::span<life const> lives, int most) {
 // Tries orders until one reaches the lower bound or `work`, in buffers looked at, is spent.
 inline placed place(std::span<life const> lives, std::size_t work = 100'000'000) {
   const std::size_t count = lives.size(), bound = find_most_live(lives).bytes;
-  placed best{std::vector<std::size_t>(count), 0};
+  placed best{list<std::size_t>(count), 0};
   if (count == 0) return best;
   int end = 0;
   for (life const& l : lives) end = std::max(end, l.last + 1);
@@ -189,7 +189,7 @@ inline placed place(std::span<life const> lives, std::size_t work = 100'000'000)
   };
   auto of = [&](int id) -> life const& { return lives[static_cast<std::size_t>(id)]; };
   auto duration = [&](int id) { return static_cast<std::size_t>(of(id).last - of(id).first) + 1; };
-  std::vector<int> order(count);
+  list<int> order(count);
   auto sort_by = [&](auto key) {  // decreasing; equal ones by age, then by size
     std::iota(order.begin(), order.end(), 0);
     sort_ids(order, [&](int a, int b) {
@@ -198,7 +198,7 @@ inline placed place(std::span<life const> lives, std::size_t work = 100'000'000)
     });
   };
   if (passes == 0) return best;
-  const std::vector<std::size_t> crowd = most_beside(lives);
+  const list<std::size_t> crowd = most_beside(lives);
   auto size = [&](int id) { return of(id).bytes; };
   auto area = [&](int id) { return of(id).bytes * duration(id); };
   auto crowded = [&](int id) { return crowd[static_cast<std::size_t>(id)]; };
@@ -214,7 +214,7 @@ inline placed place(std::span<life const> lives, std::size_t work = 100'000'000)
   }
   // Those that stick out above the bound come earlier next time.
   sort_by(size);
-  std::vector<int> priority(count);
+  list<int> priority(count);
   while (passes > 0 && best.peak != bound) {
     --passes;
     const placed now = place_in_order(lives, order, false, SIZE_MAX);

@@ -4,9 +4,8 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
-#include <queue>
-#include <vector>
 
+#include <partita/core/list.hpp>
 #include <partita/core/sort.hpp>
 #include <partita/plan/instances.hpp>
 #include <partita/program/buckets.hpp>
@@ -24,17 +23,17 @@ struct instance {
 namespace detail {
 // Devices that belong to the same nodes are one resource.
 struct device_classes {
-  std::vector<std::vector<int>> of_node;  // per node: its classes
+  list<list<int>> of_node;  // per node: its classes
   int count = 0;
 };
-inline void add_devices(placement const& w, std::vector<int>& to) {
+inline void add_devices(placement const& w, list<int>& to) {
   for (int i = 0, n = w.size(); i < n; ++i) to.push_back(w.device_at(i));
 }
 inline device_classes classify(completed const& c) {
-  std::vector<std::vector<int>> sets;      // distinct device sets
-  std::vector<int> set_of(static_cast<std::size_t>(c.nodes.size));
-  std::vector<std::pair<placement, placement>> seen;
-  std::vector<int> seen_set;
+  list<list<int>> sets;  // distinct device sets
+  list<int> set_of(static_cast<std::size_t>(c.nodes.size));
+  list<std::pair<placement, placement>> seen;
+  list<int> seen_set;
   for (int id = 0; id < c.nodes.size; ++id) {
     node const& n = c.nodes[id];
     placement const& to = n.over.where;
@@ -42,7 +41,7 @@ inline device_classes classify(completed const& c) {
     std::size_t k = 0;
     while (k < seen.size() && !(seen[k].first == from && seen[k].second == to)) ++k;
     if (k == seen.size()) {
-      std::vector<int> devices;
+      list<int> devices;
       add_devices(from, devices);
       add_devices(to, devices);
       sort_ids(devices, [](int a, int b) { return a < b; });
@@ -54,10 +53,10 @@ inline device_classes classify(completed const& c) {
     }
     set_of[static_cast<std::size_t>(id)] = seen_set[k];
   }
-  std::vector<std::vector<int>> signature(static_cast<std::size_t>(c.devices));
+  list<list<int>> signature(static_cast<std::size_t>(c.devices));
   for (std::size_t s = 0; s < sets.size(); ++s)
     for (int d : sets[s]) signature[static_cast<std::size_t>(d)].push_back(static_cast<int>(s));
-  std::vector<std::vector<int>> distinct;
+  list<list<int>> distinct;
   for (int d : sorted_ids(signature.size(), [&](int a, int b) {
          return signature[static_cast<std::size_t>(a)] < signature[static_cast<std::size_t>(b)];
        }))
@@ -65,7 +64,7 @@ inline device_classes classify(completed const& c) {
       distinct.push_back(signature[static_cast<std::size_t>(d)]);
   device_classes r;
   r.count = static_cast<int>(distinct.size());
-  std::vector<std::vector<int>> classes_of_set(sets.size());
+  list<list<int>> classes_of_set(sets.size());
   for (std::size_t k = 0; k < distinct.size(); ++k)
     for (int s : distinct[k]) classes_of_set[static_cast<std::size_t>(s)].push_back(static_cast<int>(k));
   for (int id = 0; id < c.nodes.size; ++id)
@@ -77,8 +76,8 @@ inline bool is_stage_send(completed const& c, node const& n) {
   return n.kind == node_kind::move && !(c.values[c.input(n, 0)].lay.where == n.over.where);
 }
 // Nodes that run once a step and that nothing but the update reads, through other such nodes or not.
-inline std::vector<bool> read_by_update_alone(graph_data const& g, completed const& c) {
-  std::vector<bool> late(static_cast<std::size_t>(c.nodes.size), true);
+inline list<bool> read_by_update_alone(graph_data const& g, completed const& c) {
+  list<bool> late(static_cast<std::size_t>(c.nodes.size), true);
   for (int id = c.nodes.size - 1; id >= 0; --id) {
     node const& n = c.nodes[id];
     if (n.kind == node_kind::compute && g.ops[n.op].when != pass::update && (n.time.count > 0 || g.ops[n.op].when == pass::forward))
@@ -95,8 +94,8 @@ class gradients_last {
  public:
   gradients_last(graph_data const& g, completed const& c, instance_graph const& ig, device_classes const& classes)
       : classes_(&classes), waits_(static_cast<std::size_t>(c.nodes.size), false), left_(static_cast<std::size_t>(classes.count), 0) {
-    std::vector<bool> staged(static_cast<std::size_t>(classes.count), false);
-    const std::vector<bool> late = read_by_update_alone(g, c);
+    list<bool> staged(static_cast<std::size_t>(classes.count), false);
+    const list<bool> late = read_by_update_alone(g, c);
     for (int id = 0; id < c.nodes.size; ++id) {
       node const& n = c.nodes[id];
       if (n.kind != node_kind::move) continue;
@@ -125,7 +124,7 @@ class gradients_last {
     bool any = false;
     for (int k : of(node)) any = --left_[static_cast<std::size_t>(k)] == 0 || any;
     if (!any) return;
-    std::vector<std::pair<int, int>> rest;
+    list<std::pair<int, int>> rest;
     for (auto const& [n, vertex] : held_)
       if (free(n)) f(vertex);
       else rest.emplace_back(n, vertex);
@@ -133,23 +132,23 @@ class gradients_last {
   }
   // Everything that is held: what comes first may wait for it by a wish.
   template <class F> bool release(F f) {
-    const std::vector<std::pair<int, int>> all = std::move(held_);
+    const list<std::pair<int, int>> all = std::move(held_);
     held_.clear();
     for (auto const& [n, vertex] : all) f(vertex);
     return !all.empty();
   }
 
  private:
-  std::vector<int> const& of(int node) const { return classes_->of_node[static_cast<std::size_t>(node)]; }
+  list<int> const& of(int node) const { return classes_->of_node[static_cast<std::size_t>(node)]; }
   bool free(int node) const {
     for (int k : of(node))
       if (left_[static_cast<std::size_t>(k)] > 0) return false;
     return true;
   }
   device_classes const* classes_;
-  std::vector<bool> waits_, first_;  // by node
-  std::vector<int> left_;            // by class: moves that come first
-  std::vector<std::pair<int, int>> held_;
+  list<bool> waits_, first_;  // by node
+  list<int> left_;            // by class: moves that come first
+  list<std::pair<int, int>> held_;
 };
 
 struct candidate {
@@ -166,20 +165,48 @@ struct after {  // one type for both heaps of a queue: a heap is compiled once
     return a.vertex > b.vertex;
   }
 };
-struct heap : std::priority_queue<candidate, std::vector<candidate>, after> {
-  explicit heap(bool by_rank) : std::priority_queue<candidate, std::vector<candidate>, after>(after{by_rank}) {}
+class heap {  // on top stands what comes after none
+ public:
+  explicit heap(bool by_rank) : after_{by_rank} {}
+  bool empty() const { return all_.empty(); }
+  candidate const& top() const { return all_.front(); }
+  void push(candidate x) {
+    all_.push_back(x);
+    std::size_t at = all_.size() - 1;
+    for (; at > 0 && after_(all_[(at - 1) / 2], x); at = (at - 1) / 2) all_[at] = all_[(at - 1) / 2];
+    all_[at] = x;
+  }
+  void pop() {
+    all_.front() = all_.back();
+    all_.pop_back();
+    if (!all_.empty()) sink(0);
+  }
   // Those that `wanted` holds for, taken out.
-  template <class F> void take(std::vector<candidate>& to, F wanted) {
+  template <class F> void take(list<candidate>& to, F wanted) {
     const std::size_t before = to.size();
-    for (candidate const& x : this->c)
+    for (candidate const& x : all_)
       if (wanted(x)) to.push_back(x);
     if (to.size() == before) return;
-    std::erase_if(this->c, wanted);
-    std::make_heap(this->c.begin(), this->c.end(), this->comp);
+    all_.erase_if(wanted);
+    for (std::size_t at = all_.size() / 2; at-- > 0;) sink(at);
   }
+
+ private:
+  void sink(std::size_t at) {
+    const candidate x = all_[at];
+    for (std::size_t below; (below = 2 * at + 1) < all_.size(); at = below) {
+      if (below + 1 < all_.size() && after_(all_[below], all_[below + 1])) ++below;
+      if (!after_(x, all_[below])) break;
+      all_[at] = all_[below];
+    }
+    all_[at] = x;
+  }
+
+  list<candidate> all_;
+  after after_;
 };
 struct queue {  // of the same device classes and lane
-  std::vector<int> classes;
+  list<int> classes;
   int lane;
   heap pending{false}, available{true};
 };
@@ -189,14 +216,14 @@ struct queue {  // of the same device classes and lane
 // priority first, where the plan gives one; then the lower index in time (a micro-batch is finished before the next begins,
 // unless wishes say otherwise), stage sends before moves of a micro-batch before others, then the order of the trace, which
 // is the same in all processes of one program. Moves that `together` allows are joined.
-inline std::vector<instance> order_instances(graph_data const& g, completed const& c, instance_graph const& ig,
-                                             std::function<std::int64_t(node const&)> const& duration,
-                                             detail::bucketing const& together = {}) {
+inline list<instance> order_instances(graph_data const& g, completed const& c, instance_graph const& ig,
+                                      std::function<std::int64_t(node const&)> const& duration,
+                                      detail::bucketing const& together = {}) {
   const detail::device_classes classes = detail::classify(c);
   using detail::candidate, detail::queue;
-  std::vector<queue> queues;
-  std::vector<int> queue_of(static_cast<std::size_t>(c.nodes.size)), node_of(static_cast<std::size_t>(ig.vertices), -1);
-  std::vector<std::int64_t> ticks(static_cast<std::size_t>(c.nodes.size));
+  list<queue> queues;
+  list<int> queue_of(static_cast<std::size_t>(c.nodes.size)), node_of(static_cast<std::size_t>(ig.vertices), -1);
+  list<std::int64_t> ticks(static_cast<std::size_t>(c.nodes.size));
   for (int id = 0; id < c.nodes.size; ++id) {
     const std::size_t i = static_cast<std::size_t>(id);
     const int lane = c.nodes[id].kind == node_kind::move ? 1 : 0;
@@ -208,12 +235,12 @@ inline std::vector<instance> order_instances(graph_data const& g, completed cons
     ticks[i] = source ? 0 : std::max<std::int64_t>(1, duration(c.nodes[id]));
     for (int v = ig.first[id]; v < ig.first[id + 1]; ++v) node_of[static_cast<std::size_t>(v)] = id;
   }
-  std::vector<std::int64_t> free(static_cast<std::size_t>(2 * classes.count), 0),
+  list<std::int64_t> free(static_cast<std::size_t>(2 * classes.count), 0),
       ready(static_cast<std::size_t>(ig.vertices), 0);
-  std::vector<int> waits(ig.waits.begin(), ig.waits.end());
-  std::vector<instance> order;
+  list<int> waits(ig.waits.begin(), ig.waits.end());
+  list<instance> order;
   order.reserve(static_cast<std::size_t>(ig.instances));
-  std::vector<int> finished;  // vertices that take no time: wishes
+  list<int> finished;  // vertices that take no time: wishes
   std::size_t left = static_cast<std::size_t>(ig.instances);
   detail::gradients_last gradients(g, c, ig, classes);
   auto enter = [&](int v) {
@@ -264,8 +291,8 @@ inline std::vector<instance> order_instances(graph_data const& g, completed cons
     return together.joins(static_cast<int>(node_at(x.vertex))) && together.patient[node_at(x.vertex)];
   };
   // Does a reader wait for nothing but these?
-  auto wanted_at_once = [&](std::vector<candidate> const& moves) {
-    std::vector<int> readers;
+  auto wanted_at_once = [&](list<candidate> const& moves) {
+    list<int> readers;
     for (candidate const& x : moves)
       for (int e = ig.begin[x.vertex]; e < ig.begin[x.vertex + 1]; ++e) readers.push_back(ig.to[e]);
     for (int r : readers)
@@ -273,7 +300,7 @@ inline std::vector<instance> order_instances(graph_data const& g, completed cons
     return false;
   };
   // Moves that run with the first of them, from `start` to `end`.
-  auto join_others = [&](queue& x, std::vector<candidate>& bucket, std::int64_t& start, std::int64_t& end) {
+  auto join_others = [&](queue& x, list<candidate>& bucket, std::int64_t& start, std::int64_t& end) {
     const candidate first = bucket[0];
     const std::size_t id = node_at(first.vertex);
     const bool patient = together.patient[id];
@@ -281,7 +308,7 @@ inline std::vector<instance> order_instances(graph_data const& g, completed cons
     auto alike = [&](candidate const& y) {
       return y.ready <= latest && y.priority == first.priority && together.kind[node_at(y.vertex)] == together.kind[id];
     };
-    std::vector<candidate> others;
+    list<candidate> others;
     x.available.take(others, alike);
     x.pending.take(others, alike);
     double bytes = together.bytes[id];
@@ -306,7 +333,7 @@ inline std::vector<instance> order_instances(graph_data const& g, completed cons
     }
     end = start + ticks[id] + beside;
   };
-  std::vector<candidate> chosen;
+  list<candidate> chosen;
   int buckets = 0;
   while (left > 0) {
     int best = -1, best_priority = 0;

@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
-#include <vector>
 
+#include <partita/core/list.hpp>
 #include <partita/model/graph_entries.hpp>
 
 namespace partita {
@@ -85,8 +85,8 @@ struct fill_call {
 struct collective_call {
   int group = -1;                   // into program::groups
   reference from, to;               // all_reduce: `to` alone
-  std::vector<std::size_t> counts;  // all_reduce: one; else elements per member (all_to_all: sent to each)
-  std::vector<std::size_t> receive_counts;  // all_to_all
+  list<std::size_t> counts;         // all_reduce: one; else elements per member (all_to_all: sent to each)
+  list<std::size_t> receive_counts;  // all_to_all
   reduction reduce = reduction::sum;
   int step = 0;  // of its move: the same number on all ranks
 };
@@ -97,7 +97,7 @@ struct transfer {
   std::uint64_t tag = 0;
 };
 struct exchange_call {
-  std::vector<transfer> sends, receives;
+  list<transfer> sends, receives;
   int step = 0;  // of its move
 };
 
@@ -124,19 +124,19 @@ struct outside {
 
 struct program {
   int rank = 0;
-  std::vector<instruction> instructions;  // one order; each lane runs its part of it
-  std::vector<buffer> buffers;
-  std::vector<reference> references;
-  std::vector<int> accesses;  // buffer ids
-  std::vector<compute_call> computes;
-  std::vector<chain_call> chains;
-  std::vector<chain_link> links;
-  std::vector<box_copy> boxes;
-  std::vector<fill_call> fills;
-  std::vector<collective_call> collectives;
-  std::vector<exchange_call> exchanges;
-  std::vector<std::vector<int>> groups;   // sorted ranks; the same list in every rank's program
-  std::vector<outside> inputs, outputs, stored, gradients;  // stored: parameters, state and constants
+  list<instruction> instructions;  // one order; each lane runs its part of it
+  list<buffer> buffers;
+  list<reference> references;
+  list<int> accesses;  // buffer ids
+  list<compute_call> computes;
+  list<chain_call> chains;
+  list<chain_link> links;
+  list<box_copy> boxes;
+  list<fill_call> fills;
+  list<collective_call> collectives;
+  list<exchange_call> exchanges;
+  list<list<int>> groups;                            // sorted ranks; the same list in every rank's program
+  list<outside> inputs, outputs, stored, gradients;  // stored: parameters, state and constants
   std::size_t arena_bytes = 0, state_bytes = 0;
   std::uint64_t digest = 0;               // of graph, plan and order: equal on all ranks
 };

@@ -1,7 +1,7 @@
 // Which values are put together over time by adding, so that the op that makes the pieces may add them itself.
 #pragma once
-#include <vector>
 
+#include <partita/core/list.hpp>
 #include <partita/program/lowering.hpp>
 
 #include <partita/core/begin_planning_code.hpp>
@@ -52,7 +52,7 @@ class time_sums {
   }
 
   lowering const& s_;
-  std::vector<int> of_;  // by value
+  list<int> of_;  // by value
 };
 
 }  // namespace partita::detail

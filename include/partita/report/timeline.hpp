@@ -80,7 +80,7 @@ inline timeline planned_timeline(lowering const& shared, std::string title = "pl
     if (i.end <= i.begin) continue;
     node const& n = c.nodes[i.node];
     if (n.kind == node_kind::compute && (g.ops[n.op].info->source != source_kind::none || g.ops[n.op].info->is_view)) continue;
-    std::vector<int> devices;
+    list<int> devices;
     detail::add_devices(n.over.where, devices);
     if (n.kind == node_kind::move) detail::add_devices(c.values[c.input(n, 0)].lay.where, devices);
     std::sort(devices.begin(), devices.end());

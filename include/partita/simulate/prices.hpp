@@ -162,7 +162,7 @@ class pricing {
     bool known = false, local = true;
     int leader = 0;
     group_shape shape;
-    std::vector<int> sorted;
+    list<int> sorted;
   };
   using meeting_key = std::tuple<int, int, int, int>;  // node, index, which of the instance's, leader
 

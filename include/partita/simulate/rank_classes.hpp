@@ -122,11 +122,11 @@ class refinement {
     std::vector<std::uint64_t> next = colour_;
     // A sum, because ranks that are alike may meet their company in another order.
     auto meet = [&](int device, std::uint64_t with) { next[static_cast<std::size_t>(device)] += hash(with, hash_seed); };
-    for (std::vector<int> const& group : s_.groups()) {
+    for (list<int> const& group : s_.groups()) {
       std::vector<std::uint64_t> members;
       for (int d : group) members.push_back(colour(d));
       std::sort(members.begin(), members.end());
-      std::vector<int> sorted = group;
+      list<int> sorted = group;
       std::sort(sorted.begin(), sorted.end());
       const group_shape shape = group_shape::of(costs_.of(), sorted);
       std::uint64_t h = hash(static_cast<std::uint64_t>(shape.top), hash_seed);

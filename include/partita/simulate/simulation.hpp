@@ -74,7 +74,7 @@ inline std::vector<memory_point> memory_over_time(simulated_class const& c) {
   std::vector<detail::memory::life> lives;
   for (buffer const& b : c.what.buffers)
     if (b.where == region::arena && b.bytes > 0 && b.first >= 0) lives.push_back({detail::memory::aligned(b.bytes), b.first, b.last});
-  const std::vector<std::size_t> live = detail::memory::live_bytes(lives);
+  const list<std::size_t> live = detail::memory::live_bytes(lives);
   std::vector<memory_point> curve;
   double now = 0;  // the program's order: an instruction of the other lane may have run before it
   for (std::size_t at = 0; at < c.times.size() && at < live.size(); ++at) {

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <vector>
 
+#include <partita/core/list.hpp>
 #include <partita/device/cpu/cpu.hpp>
 #include <partita/device/cpu/executor.hpp>
 #include <partita/device/cpu/memory.hpp>
@@ -26,7 +26,7 @@ namespace partita::on_cpu {
 // and 5 in two, 20 to 40 when others want the cores; with ops of 0.5 ms a step takes the same. A send, however, lasts
 // until its receiver comes: a pipeline of 2 stages (1F1B, 8 micro-batches) is 37% over its ideal time in one lane and
 // 7% in two.
-inline int choose_lanes(int wanted, int neighbours, int threads, int cores, std::vector<program> const& set) {
+inline int choose_lanes(int wanted, int neighbours, int threads, int cores, list<program> const& set) {
   if (wanted > 0) return wanted;
   if (neighbours * threads < cores) return 2;
   for (program const& p : set)
@@ -44,7 +44,7 @@ template <class Communicator> class cpu_device {
   cpu_device(std::span<program const* const> programs, graph_data const& graph, std::span<launcher const> launchers,
              std::span<std::uint64_t const> keys, std::span<Communicator* const> communicators, int threads,
              std::span<executor_options const> options)
-      : programs_(programs.begin(), programs.end()), team_(threads),
+      : programs_(programs), team_(threads),
         state_(largest(programs, &program::state_bytes)), arena_(largest(programs, &program::arena_bytes)) {
     for (std::size_t s = 0; s < programs.size(); ++s)
       executors_.push_back(std::make_unique<executor>(*programs[s], graph, launchers, keys, state_.bytes(), arena_.bytes(),
@@ -81,10 +81,10 @@ template <class Communicator> class cpu_device {
     for (program const* p : programs) most = std::max(most, p->*bytes);
     return most;
   }
-  std::vector<program const*> programs_;  // by set
+  list<program const*> programs_;  // by set
   workers team_;
   on_cpu::memory state_, arena_;
-  std::vector<std::unique_ptr<executor>> executors_;  // by set
+  list<std::unique_ptr<executor>> executors_;  // by set
 };
 
 }  // namespace partita::on_cpu

@@ -16,6 +16,7 @@
 
 #include <partita/comm/nccl/communicator.hpp>
 #include <partita/comm/processes.hpp>
+#include <partita/core/list.hpp>
 #include <partita/core/words.hpp>
 #include <partita/device/cpu/outside.hpp>
 #include <partita/device/cuda/executor.hpp>
@@ -42,10 +43,10 @@ template <class Api, class Library> class cuda_devices final : public local_devi
   // sets[s][i]: the program of the i-th rank of `here`. The first set is of training, the others of evaluation. All processes
   // make their devices together. What is given by reference or span outlives the object.
   cuda_devices(cuda_options const& wanted, graph_data const& graph, std::span<launcher const> launchers, box_launch boxes,
-               std::span<std::uint64_t const> keys, std::vector<std::vector<program>> sets, std::vector<int> here, int world_size,
+               std::span<std::uint64_t const> keys, list<list<program>> sets, list<int> here, int world_size,
                processes& together)
       : sets_(std::move(sets)), ranks_(std::move(here)), together_(&together), devices_(ranks_.size()), threads_(ranks_.size()) {
-    for (std::vector<program> const& set : sets_)
+    for (list<program> const& set : sets_)
       worlds_.push_back(std::make_shared<nccl_world>(world_size, set[0].groups, ranks_));
     together.on_abort(
         [worlds = std::vector<std::weak_ptr<nccl_world>>(worlds_.begin(), worlds_.end())](std::string const& reason) {
@@ -55,7 +56,7 @@ template <class Api, class Library> class cuda_devices final : public local_devi
     try {
       // A rank that fails before another waits for it in NCCL is missed by all.
       together_on_each("memory", [&](std::size_t i) { allocate(i, wanted); });
-      std::vector<std::vector<unique_id_bytes>> ids;
+      list<list<unique_id_bytes>> ids;
       for (auto const& world : worlds_) ids.push_back(make_unique_ids<Library>(*world, ranks_, together));
       together_on_each("communicators", [&](std::size_t i) { connect(i, ids); });
       together_on_each("kernels", [&](std::size_t i) { make_ready(i, wanted, graph, launchers, boxes, keys); });
@@ -76,7 +77,7 @@ template <class Api, class Library> class cuda_devices final : public local_devi
     run_on_each(set, [&](executor& mine, std::size_t) { mine.run(step); });
   }
   non_finite first_non_finite(std::size_t set, step_context const& step) override {
-    std::vector<non_finite> found(ranks_.size());
+    list<non_finite> found(ranks_.size());
     run_on_each(set, [&](executor& mine, std::size_t rank) { found[rank] = mine.first_non_finite(step); });
     non_finite first;
     for (non_finite& each : found)
@@ -134,8 +135,8 @@ template <class Api, class Library> class cuda_devices final : public local_devi
     host_memory<Api> staging;
     std::size_t free_before = 0;
     std::size_t held = 0;  // bytes that the device's memory has lost to all this
-    std::vector<std::unique_ptr<communicator_type>> communicators;
-    std::vector<std::unique_ptr<executor>> executors;
+    list<std::unique_ptr<communicator_type>> communicators;
+    list<std::unique_ptr<executor>> executors;
 
     std::byte* room(std::size_t bytes) {
       if (staging.size() < bytes) staging = host_memory<Api>(bytes);
@@ -208,14 +209,14 @@ template <class Api, class Library> class cuda_devices final : public local_devi
     device& d = *devices_[i];
     std::size_t all = 0, state = 0, arena = 0;
     check<Api>(Api::memory(d.free_before, all), me + ", its memory");
-    for (std::vector<program> const& set : sets_) {
+    for (list<program> const& set : sets_) {
       state = std::max(state, set[i].state_bytes);
       arena = std::max(arena, set[i].arena_bytes);
     }
     d.state = device_memory<Api>(state, me + "'s parameters and optimizer state");
     d.arena = device_memory<Api>(arena, me + "'s arena, which the plan needs beside parameters and state");
   }
-  void connect(std::size_t i, std::vector<std::vector<unique_id_bytes>> const& ids) {
+  void connect(std::size_t i, list<list<unique_id_bytes>> const& ids) {
     for (std::size_t s = 0; s < sets_.size(); ++s)
       devices_[i]->communicators.push_back(std::make_unique<communicator_type>(*worlds_[s], ids[s], ranks_[i]));
   }
@@ -249,11 +250,11 @@ template <class Api, class Library> class cuda_devices final : public local_devi
     }
   }
 
-  std::vector<std::vector<program>> sets_;
-  std::vector<int> ranks_;  // of this process
+  list<list<program>> sets_;
+  list<int> ranks_;  // of this process
   processes* together_;
-  std::vector<std::shared_ptr<nccl_world>> worlds_;  // by set
-  std::vector<std::unique_ptr<device>> devices_;     // by rank of this process
+  list<std::shared_ptr<nccl_world>> worlds_;  // by set
+  list<std::unique_ptr<device>> devices_;     // by rank of this process
   std::string failed_;
   mutable device_threads threads_;
 };
@@ -285,14 +286,14 @@ template <class Api, class Library> class cuda_source : public device_source {
     std::iota(ranks_.begin(), ranks_.end(), together_->rank() * mine);
     world_size_ = count;
   }
-  std::vector<int> here() const override { return ranks_; }
+  list<int> here() const override { return ranks_; }
   int workers() const override { return 1; }
   bool fuses() const override { return false; }
   std::size_t workspace(op_entry const& e, int op, std::size_t const* extents) const override {
     return scratch_bytes(launchers_[static_cast<std::size_t>(op)], *e.info, extents);
   }
   std::unique_ptr<local_devices> make(graph_data const& graph, std::span<std::uint64_t const> keys,
-                                      std::vector<std::vector<program>> sets) override {
+                                      list<list<program>> sets) override {
     return std::make_unique<cuda_devices<Api, Library>>(wanted_, graph, launchers_, boxes_, keys, std::move(sets), ranks_,
                                                         world_size_, *together_);
   }
@@ -302,7 +303,7 @@ template <class Api, class Library> class cuda_source : public device_source {
   std::span<launcher const> launchers_;
   box_launch boxes_;
   std::shared_ptr<processes> together_;
-  std::vector<int> ranks_;
+  list<int> ranks_;
   int world_size_ = 1;
 };
 

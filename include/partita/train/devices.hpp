@@ -5,10 +5,10 @@
 #include <functional>
 #include <memory>
 #include <span>
-#include <vector>
 
 #include <partita/comm/communicator.hpp>
 #include <partita/comm/processes.hpp>
+#include <partita/core/list.hpp>
 #include <partita/grad/training.hpp>
 #include <partita/model/graph_entries.hpp>
 #include <partita/program/program.hpp>
@@ -70,7 +70,7 @@ class device_source {
   virtual processes& together() = 0;
   // The plan is for so many devices. Throws error where there are not as many, saying what to give. Called first.
   virtual void fit(int devices) = 0;
-  virtual std::vector<int> here() const = 0;  // the ranks of this process, ascending
+  virtual list<int> here() const = 0;  // the ranks of this process, ascending
   // Threads that a device computes with, for which scratch is planned: the same in all processes.
   virtual int workers() const = 0;
   virtual bool fuses() const { return true; }  // whether chains of ops, which run tile by tile, are of use to it
@@ -78,7 +78,7 @@ class device_source {
   virtual std::size_t workspace(op_entry const& e, int op, std::size_t const* extents) const = 0;
   // sets[s][i]: the program of the i-th rank of `here`. Graph and keys outlive the devices.
   virtual std::unique_ptr<local_devices> make(graph_data const& graph, std::span<std::uint64_t const> keys,
-                                        std::vector<std::vector<program>> sets) = 0;
+                                        list<list<program>> sets) = 0;
 };
 
 }  // namespace partita

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include <partita/core/list.hpp>
 #include <partita/core/narrow_arrays.hpp>
 #include <partita/core/words.hpp>
 #include <partita/grad/training.hpp>
@@ -73,7 +74,7 @@ class engine {
     how.workspace = [this](int op, std::size_t const* extents) { return source_->workspace(graph_.ops[op], op, extents); };
     shared_ = std::make_unique<lowering>(g, plan_, completed_, std::move(how));
     check_same(together_, {{"order of programs", shared_->digest()}});
-    std::vector<std::vector<program>> sets(2);
+    list<list<program>> sets(2);
     for (int r : here_) {
       sets[training_set].push_back(lower(*shared_, r, false));
       sets[forward_set].push_back(lower(*shared_, r, true));
@@ -133,7 +134,7 @@ class engine {
         return gathering_->whole(last_set_, &program::outputs, graph_.ops[op].first_output, name,
                                  last_set_ == forward_set ? " after an evaluation" : "");
     throw_error({"the model has no output ", name, " (there are: ",
-                 list([](op_info const& f) { return f.is_output; }), ")"});
+                 names_where([](op_info const& f) { return f.is_output; }), ")"});
   }
   std::vector<std::string> output_names() const {  // of the last step or evaluation, which has no gradient norm
     std::vector<std::string> all;
@@ -180,7 +181,7 @@ class engine {
       int rank;
       memory_use use;
     };
-    std::vector<of_rank> mine;
+    list<of_rank> mine;
     for (int r : here_) {
       const device_memory m = devices_->memory_of(r);
       mine.push_back({r, {m.planned_state + m.planned_arena, m.resident_state + m.resident_arena, m.planned_state, m.planned_arena}});
@@ -212,21 +213,21 @@ class engine {
   lowering const& lowered() const { return *shared_; }
   std::span<timing const> times(int rank) const { return devices_->times(rank, training_set); }
   // By rank, of all processes, each from when its process began the step.
-  std::vector<std::vector<timing>> all_times() const {
+  list<list<timing>> all_times() const {
     struct of_rank {
       int rank;
       timing when;
     };
-    std::vector<of_rank> mine;
+    list<of_rank> mine;
     for (int r : here_)
       for (timing const& t : times(r)) mine.push_back({r, t});
-    std::vector<std::vector<timing>> all(static_cast<std::size_t>(devices()));
+    list<list<timing>> all(static_cast<std::size_t>(devices()));
     for (auto const& list : gather_lists(together_, mine, "the times of all devices"))
       for (of_rank const& each : list) all[static_cast<std::size_t>(each.rank)].push_back(each.when);
     return all;
   }
   graph_data const& graph() const { return graph_; }
-  std::vector<std::string> const& names() const { return names_; }
+  list<std::string> const& names() const { return names_; }
 
  private:
   std::size_t elements(operand const& x) const {
@@ -234,7 +235,7 @@ class engine {
     for (int a = 0; a < x.rank; ++a) n *= graph_.extent(x.axes[a]);
     return n;
   }
-  template <class Keep> std::string list(Keep keep) const {
+  template <class Keep> std::string names_where(Keep keep) const {
     std::string all;
     for (int op = 0; op < graph_.ops.size; ++op)
       if (keep(*graph_.ops[op].info)) all += words({all.empty() ? "" : ", ", graph_.name(op).view()});
@@ -245,7 +246,7 @@ class engine {
       if (graph_.ops[op].info->source == kind && graph_.name(op).view() == name) return graph_.ops[op].first_output;
     throw_error({"the model has no ",
                  kind == source_kind::input ? "input" : kind == source_kind::state ? "state" : "parameter", " named ",
-                 name, " (there are: ", list([&](op_info const& f) { return f.source == kind; }), ")"});
+                 name, " (there are: ", names_where([&](op_info const& f) { return f.source == kind; }), ")"});
   }
   // `part`: the elements of the box that may stand for the whole.
   void check_feed(std::string_view name, operand const& x, feed const& f, std::size_t part) const {
@@ -261,7 +262,7 @@ class engine {
       throw_error({name, " is of type ", name_of(x.type), ", was given ", name_of(f.type)});
   }
   void give(which set, std::span<feed const> inputs) {
-    std::vector<feed const*> by_tensor(static_cast<std::size_t>(graph_.tensors.size), nullptr);
+    list<feed const*> by_tensor(static_cast<std::size_t>(graph_.tensors.size), nullptr);
     for (feed const& f : inputs) {
       const int t = find(f.name, source_kind::input);
       check_feed(words({"input ", f.name}), graph_.operand_of(t), f, boxes_->of(t).elements());
@@ -273,7 +274,7 @@ class engine {
       for (outside const& o : devices_->what(set, r).inputs)
         if (by_tensor[static_cast<std::size_t>(o.tensor)] == nullptr)
           throw_error({"input ", graph_.name(graph_.tensors[o.tensor].op).view(), " was not given"});
-    std::vector<std::vector<std::uint16_t>> rounded(by_tensor.size());
+    list<list<std::uint16_t>> rounded(by_tensor.size());
     auto data_of = [&](int tensor) -> void const* {
       const std::size_t t = static_cast<std::size_t>(tensor);
       return rounded[t].empty() ? by_tensor[t]->data : rounded[t].data();
@@ -302,7 +303,7 @@ class engine {
     double when = INFINITY;
     if (!mine.where.empty())
       when = mine.when == clock::time_point::min() ? -1 : std::chrono::duration<double>(mine.when - begin).count();
-    const std::vector<double> all = gather(together_, when, "the first number that is not finite");
+    const list<double> all = gather(together_, when, "the first number that is not finite");
     return broadcast(together_, mine.where, static_cast<int>(std::min_element(all.begin(), all.end()) - all.begin()));
   }
   double total_loss() const {
@@ -351,7 +352,7 @@ class engine {
     });
   }
   // What all processes must have the same of.
-  std::vector<common> what_is_trained() const {
+  list<common> what_is_trained() const {
     auto number = [](double x) { return hash(std::bit_cast<std::uint64_t>(x), hash_seed); };
     return {{"model or plan", digest_of(graph_, plan_, completed_)},
             {"seed", options_.seed},
@@ -370,15 +371,15 @@ class engine {
   std::int64_t steps_ = 0;
   std::unique_ptr<device_source> source_;
   processes& together_;
-  std::vector<int> here_;  // ranks of this process
+  list<int> here_;  // ranks of this process
   which last_set_ = training_set;
-  std::vector<std::string> names_;
-  std::vector<std::uint64_t> keys_;
+  list<std::string> names_;
+  list<std::uint64_t> keys_;
   std::unique_ptr<lowering> shared_;
   std::unique_ptr<local_devices> devices_;
   std::unique_ptr<gathering> gathering_;
   std::unique_ptr<input_boxes> boxes_;
-  std::vector<traffic_counts> sent_before_;  // by rank of this process, when the last step began
+  list<traffic_counts> sent_before_;  // by rank of this process, when the last step began
 };
 
 }  // namespace detail

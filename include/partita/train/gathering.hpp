@@ -6,8 +6,8 @@
 #include <numeric>
 #include <string_view>
 #include <tuple>
-#include <vector>
 
+#include <partita/core/list.hpp>
 #include <partita/core/words.hpp>
 #include <partita/layout/box.hpp>
 #include <partita/train/devices.hpp>
@@ -20,20 +20,20 @@ namespace partita::detail {
 // All processes ask for the same tensors in the same order, and each gets the whole.
 class gathering {
  public:
-  using outsides = std::vector<outside> program::*;
+  using outsides = list<outside> program::*;
 
   gathering(graph_data const& g, local_devices const& devices, processes& together)
       : graph_(g), devices_(devices), together_(together) {}
 
   // Throws error where no device holds some part of it; `when` is said behind its name then.
-  host_tensor whole(std::size_t set, outsides list, int tensor, std::string_view name, std::string_view when = "") {
+  host_tensor whole(std::size_t set, outsides part, int tensor, std::string_view name, std::string_view when = "") {
     operand const& x = graph_.operand_of(tensor);
     host_tensor h;
     h.name = name;
     h.type = x.type;
     for (int a = 0; a < x.rank; ++a) h.extents.push_back(graph_.extent(x.axes[a]));
     h.bytes.resize(std::accumulate(h.extents.begin(), h.extents.end(), size_of(x.type), std::multiplies<>{}));
-    pieces const& from = pieces_of(set, list, tensor, name);
+    pieces const& from = pieces_of(set, part, tensor, name);
     if (from.elements < h.size()) throw_error({"no device holds all of ", name, when});
     for (mine const& m : from.here) devices_.read(set, m.rank, *m.piece, x.type, h.bytes.data());
     if (together_.size() > 1) complete(h, from);
@@ -46,27 +46,27 @@ class gathering {
     outside const* piece;
   };
   struct pieces {
-    std::vector<mine> here;
-    std::vector<std::vector<box>> boxes;  // by process; each of the whole's elements in one or more
-    std::size_t elements = 0;             // of all boxes
+    list<mine> here;
+    list<list<box>> boxes;  // by process; each of the whole's elements in one or more
+    std::size_t elements = 0;  // of all boxes
   };
 
   // Replicas are equal: one of each box, of the lowest process. Asked for once, since programs stay.
-  pieces const& pieces_of(std::size_t set, outsides list, int tensor, std::string_view name) {
+  pieces const& pieces_of(std::size_t set, outsides part, int tensor, std::string_view name) {
     outsides const known[]{&program::outputs, &program::stored, &program::gradients};
-    const auto kind = static_cast<int>(std::find(std::begin(known), std::end(known), list) - std::begin(known));
+    const auto kind = static_cast<int>(std::find(std::begin(known), std::end(known), part) - std::begin(known));
     const auto [at, first] = known_.try_emplace({set, kind, tensor});
     pieces& p = at->second;
     if (!first) return p;
-    std::vector<box> own;
-    std::vector<mine> candidates;
+    list<box> own;
+    list<mine> candidates;
     for (int r : devices_.here())
-      for (outside const& o : devices_.what(set, r).*list)
+      for (outside const& o : devices_.what(set, r).*part)
         if (const box b = box_of(o); o.tensor == tensor && std::find(own.begin(), own.end(), b) == own.end()) {
           own.push_back(b);
           candidates.push_back({r, &o});
         }
-    std::vector<box> taken;
+    list<box> taken;
     for (auto const& offered : gather_lists(together_, own, name)) {
       const bool is_here = p.boxes.size() == static_cast<std::size_t>(together_.rank());
       p.boxes.emplace_back();
@@ -90,13 +90,13 @@ class gathering {
   // From the parts that each process has, in `h`, to the whole everywhere.
   void complete(host_tensor& h, pieces const& from) {
     const std::size_t width = size_of(h.type);
-    std::vector<std::size_t> bytes;
-    for (auto const& list : from.boxes) {
+    list<std::size_t> bytes;
+    for (auto const& boxes : from.boxes) {
       bytes.push_back(0);
-      for (box const& b : list) bytes.back() += b.elements() * width;
+      for (box const& b : boxes) bytes.back() += b.elements() * width;
     }
     const auto me = static_cast<std::size_t>(together_.rank());
-    std::vector<std::byte> own(bytes[me]), all(std::accumulate(bytes.begin(), bytes.end(), std::size_t{0}));
+    list<std::byte> own(bytes[me]), all(std::accumulate(bytes.begin(), bytes.end(), std::size_t{0}));
     std::byte* packed = own.data();
     for (box const& b : from.boxes[me]) each_row(h, b, [&](std::byte* in_whole, std::size_t row) {
       std::copy_n(in_whole, row, packed);
@@ -104,8 +104,8 @@ class gathering {
     });
     together_.all_gather(own.data(), all.data(), bytes, h.name);
     std::byte const* arrived = all.data();
-    for (auto const& list : from.boxes)
-      for (box const& b : list) each_row(h, b, [&](std::byte* in_whole, std::size_t row) {
+    for (auto const& boxes : from.boxes)
+      for (box const& b : boxes) each_row(h, b, [&](std::byte* in_whole, std::size_t row) {
         std::copy_n(arrived, row, in_whole);
         arrived += row;
       });

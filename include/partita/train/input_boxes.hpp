@@ -2,8 +2,8 @@
 #pragma once
 #include <algorithm>
 #include <cstddef>
-#include <vector>
 
+#include <partita/core/list.hpp>
 #include <partita/layout/box.hpp>
 #include <partita/train/devices.hpp>
 
@@ -16,7 +16,7 @@ class input_boxes {
   // In the first `sets` sets of programs.
   input_boxes(graph_data const& g, local_devices const& devices, std::size_t sets) : boxes_(static_cast<std::size_t>(g.tensors.size)) {
     for (box& b : boxes_) b.rank = 1;  // of no elements
-    std::vector<bool> seen(boxes_.size());
+    list<bool> seen(boxes_.size());
     for (std::size_t set = 0; set < sets; ++set)
       for (int r : devices.here())
         for (outside const& o : devices.what(set, r).inputs) {
@@ -51,7 +51,7 @@ class input_boxes {
     }
     return a;
   }
-  std::vector<box> boxes_;  // by tensor
+  list<box> boxes_;  // by tensor
 };
 
 }  // namespace partita::detail

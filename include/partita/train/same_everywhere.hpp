@@ -3,9 +3,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
-#include <vector>
 
 #include <partita/comm/processes.hpp>
+#include <partita/core/list.hpp>
 #include <partita/core/words.hpp>
 
 namespace partita::detail {
@@ -16,8 +16,8 @@ struct common {
 };
 
 // Throws error on every process where one differs from process 0.
-inline void check_same(processes& together, std::vector<common> const& mine) {
-  std::vector<std::uint64_t> values;
+inline void check_same(processes& together, list<common> const& mine) {
+  list<std::uint64_t> values;
   for (common const& each : mine) values.push_back(each.value);
   const auto all = gather_lists(together, values, "what is trained");
   for (std::size_t p = 1; p < all.size(); ++p)

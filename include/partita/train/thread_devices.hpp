@@ -13,9 +13,9 @@
 #include <thread>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
 #include <partita/comm/threads/world.hpp>
+#include <partita/core/list.hpp>
 #include <partita/core/patience.hpp>
 #include <partita/core/words.hpp>
 #include <partita/device/cpu/signal.hpp>
@@ -38,16 +38,16 @@ class thread_devices final : public local_devices {
   // sets[s][r]: the program of rank r. What is given by reference or span outlives the object. Throws error where a
   // program does not fit its rank, or an op lacks a kernel or scratch for the devices' workers.
   thread_devices(cpu wanted, graph_data const& graph, std::span<launcher const> launchers,
-                 std::span<std::uint64_t const> keys, std::vector<std::vector<program>> sets)
+                 std::span<std::uint64_t const> keys, list<list<program>> sets)
       : sets_(std::move(sets)), options_(completed(wanted)) {
     const auto count = static_cast<std::size_t>(options_.devices);
-    for (std::vector<program> const& set : sets_)
+    for (list<program> const& set : sets_)
       if (set.size() != count)
         throw_error({"a set of ", set.size(), " programs for ", count, " devices"});
     ranks_.resize(count);
     std::iota(ranks_.begin(), ranks_.end(), 0);
     int most_lanes = 1;
-    for (std::vector<program> const& set : sets_) {
+    for (list<program> const& set : sets_) {
       lanes_.push_back(count == 1 ? 1  // nobody to wait for
                                   : choose_lanes(options_.lanes, options_.devices, options_.threads, available_cores(), set));
       most_lanes = std::max(most_lanes, lanes_.back());
@@ -56,7 +56,7 @@ class thread_devices final : public local_devices {
     const int busy = options_.devices * (options_.threads + most_lanes - 1);
     spare_ = busy <= available_cores();
     patience_ = partita::detail::patience(spare_);
-    for (std::vector<program> const& set : sets_) {
+    for (list<program> const& set : sets_) {
       thread_world_options how{.threads = static_cast<unsigned>(busy)};
       for (program const& p : set)
         for (exchange_call const& e : p.exchanges) how.messages = std::max(how.messages, e.sends.size() + e.receives.size());
@@ -87,7 +87,7 @@ class thread_devices final : public local_devices {
   }
 
   non_finite first_non_finite(std::size_t set, step_context const& step) override {
-    std::vector<non_finite> found(devices_.size());
+    list<non_finite> found(devices_.size());
     step_on_each(set, [&](executor& mine, std::size_t rank) { found[rank] = mine.first_non_finite(step); });
     non_finite* first = nullptr;
     for (non_finite& each : found)
@@ -123,10 +123,10 @@ class thread_devices final : public local_devices {
   std::span<timing const> times(int rank, std::size_t set) const override { return of(rank).of(set).times(); }
 
  private:
-  using groups = std::vector<std::vector<int>>;
+  using groups = list<list<int>>;
 
   struct device {
-    std::vector<thread_communicator> communicators;  // by set
+    list<thread_communicator> communicators;  // by set
     std::unique_ptr<cpu_device<thread_communicator>> runs;
   };
   cpu_device<thread_communicator>& of(int rank) const { return *devices_[index(rank)].runs; }
@@ -143,14 +143,14 @@ class thread_devices final : public local_devices {
   void build(int rank, graph_data const& graph, std::span<launcher const> launchers,
              std::span<std::uint64_t const> keys) {
     device& mine = devices_[index(rank)];
-    std::vector<program const*> programs;
-    std::vector<executor_options> options;
+    list<program const*> programs;
+    list<executor_options> options;
     for (std::size_t s = 0; s < sets_.size(); ++s) {
       programs.push_back(&sets_[s][index(rank)]);
       mine.communicators.push_back(worlds_[s]->communicator(rank));
       options.push_back({lanes_[s] == 2, spare_, options_.record_times});
     }
-    std::vector<thread_communicator*> communicators;
+    list<thread_communicator*> communicators;
     for (thread_communicator& c : mine.communicators) communicators.push_back(&c);
     mine.runs = std::make_unique<cpu_device<thread_communicator>>(programs, graph, launchers, keys, communicators,
                                                                   options_.threads, options);
@@ -234,14 +234,14 @@ class thread_devices final : public local_devices {
     devices_.clear();
   }
 
-  std::vector<std::vector<program>> sets_;
+  list<list<program>> sets_;
   cpu options_;
-  std::vector<int> lanes_;  // by set
+  list<int> lanes_;  // by set
   bool spare_ = false;
-  std::vector<std::unique_ptr<thread_world>> worlds_;  // by set
-  std::vector<device> devices_;                        // by rank
-  std::vector<int> ranks_;
-  std::vector<std::exception_ptr> failures_;           // by rank, of the last call
+  list<std::unique_ptr<thread_world>> worlds_;  // by set
+  list<device> devices_;                        // by rank
+  list<int> ranks_;
+  list<std::exception_ptr> failures_;           // by rank, of the last call
   std::string failed_;                                 // of the step that did
   // what the calling thread hands out: written before start_ is raised, read after
   void (*call_)(void const*, int) = nullptr;
@@ -250,7 +250,7 @@ class thread_devices final : public local_devices {
   partita::detail::patience patience_;  // the calling thread's
   signal start_, done_;
   alignas(64) std::atomic<std::uint32_t> left_{0};  // threads that have not ended the present work
-  std::vector<std::thread> threads_;
+  list<std::thread> threads_;
 };
 
 // The devices of pt::cpu.
@@ -264,8 +264,8 @@ class thread_source final : public device_source {
     wanted_.devices = count;  // idle devices hold nothing
     if (wanted_.threads < 1) wanted_.threads = std::max(1, available_cores() / count);
   }
-  std::vector<int> here() const override {
-    std::vector<int> ranks(static_cast<std::size_t>(wanted_.devices));
+  list<int> here() const override {
+    list<int> ranks(static_cast<std::size_t>(wanted_.devices));
     std::iota(ranks.begin(), ranks.end(), 0);
     return ranks;
   }
@@ -274,7 +274,7 @@ class thread_source final : public device_source {
     return launchers_[static_cast<std::size_t>(op)].workspace(*e.info, extents, static_cast<std::size_t>(wanted_.threads));
   }
   std::unique_ptr<local_devices> make(graph_data const& graph, std::span<std::uint64_t const> keys,
-                                std::vector<std::vector<program>> sets) override {
+                                list<list<program>> sets) override {
     return std::make_unique<thread_devices>(wanted_, graph, launchers_, keys, std::move(sets));
   }
 

@@ -6,9 +6,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <vector>
 
 #include <partita/comm/mpi/state.hpp>
+#include <partita/core/list.hpp>
 
 #include <partita/core/begin_planning_code.hpp>
 
@@ -80,8 +80,8 @@ class card_box {
   MPI_Comm over_;
   MPI_Request posted_ = MPI_REQUEST_NULL;
   card* next_ = nullptr;
-  std::vector<std::unique_ptr<card>> all_;
-  std::vector<card*> free_;
+  list<std::unique_ptr<card>> all_;
+  list<card*> free_;
 };
 
 }  // namespace partita::detail::comm

@@ -16,7 +16,6 @@
 #include <span>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include <partita/comm/communicator.hpp>
 #include <partita/comm/groups.hpp>
@@ -27,6 +26,7 @@
 #include <partita/comm/mpi/words_of_call.hpp>
 #include <partita/comm/threads/call.hpp>
 #include <partita/comm/threads/reduce.hpp>
+#include <partita/core/list.hpp>
 #include <partita/core/words.hpp>
 
 #include <partita/core/begin_planning_code.hpp>
@@ -42,7 +42,7 @@ class mpi_communicator {
   // `groups[g]` lists the ranks of group g, ascending; the same in all processes, which make their communicators in one
   // order. A process that is in no group may give an empty list. Throws error where one is no group. The state outlives
   // the communicator.
-  mpi_communicator(detail::comm::mpi_state& state, std::vector<std::vector<int>> const& groups,
+  mpi_communicator(detail::comm::mpi_state& state, list<list<int>> const& groups,
                    detail::comm::transfer_limits limits = {})
       : state_(state), groups_(made_of(groups, state)), cards_over_(state.duplicate()), data_over_(state.duplicate()),
         box_(state, cards_over_), data_(data_over_, limits), exchange_(state.size()) {
@@ -128,9 +128,9 @@ class mpi_communicator {
 
  private:
   struct group {
-    group(std::vector<int> list, int rank)
-        : ranks(std::move(list)), made(std::make_unique<detail::comm::member[]>(ranks.size())), described(ranks.size()) {
-      for (std::vector<card*>& each : arrived) each.resize(ranks.size(), nullptr);
+    group(list<int> of, int rank)
+        : ranks(std::move(of)), made(std::make_unique<detail::comm::member[]>(ranks.size())), described(ranks.size()) {
+      for (list<card*>& each : arrived) each.resize(ranks.size(), nullptr);
       me = member(rank);
     }
     std::size_t member(int rank) const {  // size(): none
@@ -138,20 +138,20 @@ class mpi_communicator {
       return found != ranks.end() && *found != rank ? ranks.size() : static_cast<std::size_t>(found - ranks.begin());
     }
     std::size_t size() const { return ranks.size(); }
-    std::vector<int> ranks;
+    list<int> ranks;
     std::size_t me = 0;       // size(): no member
     std::uint64_t turn = 0;   // calls so far
-    std::array<std::vector<card*>, 2> arrived;  // of this turn and, from members that are ahead, the next; by member
+    std::array<list<card*>, 2> arrived;  // of this turn and, from members that are ahead, the next; by member
     std::unique_ptr<detail::comm::member[]> made;
-    std::vector<detail::comm::described_call> described;
+    list<detail::comm::described_call> described;
   };
   static constexpr int tag_of_data = 0, tag_of_words = 32767;
   static constexpr std::size_t everybody = 0;  // of groups_; a caller's group g is the one after g of these
 
-  static std::vector<std::unique_ptr<group>> made_of(std::vector<std::vector<int>> const& groups, detail::comm::mpi_state const& state) {
-    std::vector<int> all(static_cast<std::size_t>(state.size()));
+  static list<std::unique_ptr<group>> made_of(list<list<int>> const& groups, detail::comm::mpi_state const& state) {
+    list<int> all(static_cast<std::size_t>(state.size()));
     for (int r = 0; r < state.size(); ++r) all[static_cast<std::size_t>(r)] = r;
-    std::vector<std::unique_ptr<group>> made;
+    list<std::unique_ptr<group>> made;
     made.push_back(std::make_unique<group>(std::move(all), state.rank()));
     for (std::size_t g = 0; g < groups.size(); ++g) {
       detail::comm::check_group(g, groups[g], state.size());
@@ -208,7 +208,7 @@ class mpi_communicator {
         detail::comm::check_mpi(MPI_Isend(&c, static_cast<int>(c.sent_bytes()), MPI_BYTE, g.ranks[m], 0, cards_over_, &announcements_.back()), "MPI_Isend");
       }
     }
-    std::vector<card*>& cards = g.arrived[turn % 2];
+    list<card*>& cards = g.arrived[turn % 2];
     wait([&] { return all_here(g, cards) && announced(); }, [&](int other) {
       const std::size_t m = g.member(other);
       return m < g.size() && cards[m] == nullptr;
@@ -222,7 +222,7 @@ class mpi_communicator {
     if (made.kind == communication::all_to_all) return move_all_to_all(made, g);
     detail::comm::each_part(made, [&](call const& part) { move(part, g); });
   }
-  static bool all_here(group const& g, std::vector<card*> const& cards) {
+  static bool all_here(group const& g, list<card*> const& cards) {
     for (std::size_t m = 0; m < g.size(); ++m)
       if (m != g.me && cards[m] == nullptr) return false;
     return true;
@@ -234,14 +234,14 @@ class mpi_communicator {
     if (all != 0) announcements_.clear();
     return all != 0;
   }
-  void give_back(std::vector<card*>& cards) {
+  void give_back(list<card*>& cards) {
     const std::scoped_lock lock(state_.calls());
     for (card*& each : cards)
       if (each != nullptr) box_.give_back(std::exchange(each, nullptr));
   }
 
   // Where digests tell that all ask the same, the own call stands for the others'; else everybody tells everything.
-  void compare(std::size_t index, call const& made, bool agreed, std::vector<card*>& cards) {
+  void compare(std::size_t index, call const& made, bool agreed, list<card*>& cards) {
     group& g = *groups_[index];
     if (!agreed) {
       detail::comm::described_call& own = g.described[g.me];
@@ -364,14 +364,14 @@ class mpi_communicator {
   }
 
   detail::comm::mpi_state& state_;
-  std::vector<std::unique_ptr<group>> groups_;  // all ranks, then those of the caller
+  list<std::unique_ptr<group>> groups_;  // all ranks, then those of the caller
   MPI_Comm cards_over_, data_over_;
   detail::comm::card_box box_;
   detail::comm::transfers data_;
   detail::comm::mpi_exchange exchange_;
-  std::vector<std::unique_ptr<card>> own_;      // by member that they go to
-  std::vector<MPI_Request> announcements_;
-  std::vector<std::size_t> offsets_;
+  list<std::unique_ptr<card>> own_;      // by member that they go to
+  list<MPI_Request> announcements_;
+  list<std::size_t> offsets_;
   std::size_t staged_ = 0;                // bytes of one member in `staging_`
   std::unique_ptr<std::byte[]> staging_;  // of two rounds, by member
   traffic_counts counted_;

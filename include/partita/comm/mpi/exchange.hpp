@@ -10,10 +10,10 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include <partita/comm/mpi/cards.hpp>
 #include <partita/comm/mpi/transfers.hpp>
+#include <partita/core/list.hpp>
 #include <partita/core/words.hpp>
 
 #include <partita/core/begin_planning_code.hpp>
@@ -43,7 +43,7 @@ class mpi_exchange {
     for (message const& each : sends)
       if (each.peer != me) announce(each, *cards_[next++], cards, data);
     for (message const& each : receives) {
-      std::vector<card*>& from = waiting_[static_cast<std::size_t>(each.peer)];
+      list<card*>& from = waiting_[static_cast<std::size_t>(each.peer)];
       for (std::size_t i = 0; i < from.size();)
         if (match(*from[i], data)) {
           box.give_back(from[i]);
@@ -137,15 +137,15 @@ class mpi_exchange {
   }
 
   int me_ = 0;
-  std::vector<std::uint64_t> sent_;          // messages so far, by destination
-  std::vector<std::vector<card*>> waiting_;  // arrived and not asked for yet, by source, in order
+  list<std::uint64_t> sent_;          // messages so far, by destination
+  list<list<card*>> waiting_;  // arrived and not asked for yet, by source, in order
   std::span<const message> receives_;
-  std::vector<bool> matched_;
+  list<bool> matched_;
   std::size_t open_ = 0;
   std::string fault_;
-  std::vector<std::unique_ptr<card>> cards_;  // of the sends in progress
-  std::vector<MPI_Request> announcements_;
-  std::vector<std::unique_ptr<std::byte[]>> lost_;
+  list<std::unique_ptr<card>> cards_;  // of the sends in progress
+  list<MPI_Request> announcements_;
+  list<std::unique_ptr<std::byte[]>> lost_;
 };
 
 }  // namespace partita::detail::comm

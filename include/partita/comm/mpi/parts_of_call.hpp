@@ -4,11 +4,11 @@
 #include <cstdint>
 #include <cstring>
 #include <span>
-#include <vector>
 
 #include <partita/comm/mpi/cards.hpp>
 #include <partita/comm/threads/call.hpp>
 #include <partita/comm/threads/reduce.hpp>
+#include <partita/core/list.hpp>
 
 #include <partita/core/begin_planning_code.hpp>
 
@@ -68,7 +68,7 @@ inline void pack(call const& made, std::size_t me, std::size_t members, std::siz
   c.head.carried = static_cast<std::uint32_t>(used);
 }
 // The result, from the cards of all others. `offsets` is for use inside: where the reading of each card is.
-inline void unpack(call const& made, std::size_t me, std::span<card* const> cards, std::vector<std::size_t>& offsets) {
+inline void unpack(call const& made, std::size_t me, std::span<card* const> cards, list<std::size_t>& offsets) {
   const std::size_t members = cards.size();
   offsets.assign(members, 0);
   each_part(made, [&](call const& part) {

@@ -15,9 +15,9 @@
 #include <string>
 #include <string_view>
 #include <thread>
-#include <vector>
 
 #include <partita/comm/communicator.hpp>
+#include <partita/core/list.hpp>
 #include <partita/core/words.hpp>
 
 #include <partita/core/begin_planning_code.hpp>
@@ -230,8 +230,8 @@ class mpi_state {
   std::atomic<bool> aborted_{false};
   bool failed_here_ = false;
   std::string message_, notice_;
-  std::vector<MPI_Request> notices_;
-  std::vector<end_of> ended_;
+  list<MPI_Request> notices_;
+  list<end_of> ended_;
   bool is_ending_ = false;
   MPI_Request listening_ = MPI_REQUEST_NULL;
   std::array<char, notice_bytes> heard_{};

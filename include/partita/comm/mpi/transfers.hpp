@@ -4,9 +4,9 @@
 #include <chrono>
 #include <cstddef>
 #include <thread>
-#include <vector>
 
 #include <partita/comm/mpi/state.hpp>
+#include <partita/core/list.hpp>
 
 #include <partita/core/begin_planning_code.hpp>
 
@@ -55,7 +55,7 @@ class transfers {
     for (std::size_t at = 0; at < bytes; at += limits_.message)
       f(at, static_cast<int>(std::min(limits_.message, bytes - at)));
   }
-  static bool done(std::vector<MPI_Request>& requests) {
+  static bool done(list<MPI_Request>& requests) {
     if (requests.empty()) return true;
     int all = 0;
     check_mpi(MPI_Testall(static_cast<int>(requests.size()), requests.data(), &all, MPI_STATUSES_IGNORE), "MPI_Testall");
@@ -64,7 +64,7 @@ class transfers {
   }
   MPI_Comm over_;
   transfer_limits limits_;
-  std::vector<MPI_Request> sends_, receives_;
+  list<MPI_Request> sends_, receives_;
 };
 
 }  // namespace partita::detail::comm

@@ -4,10 +4,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <vector>
 
 #include <partita/comm/threads/call.hpp>
 #include <partita/core/hash.hpp>
+#include <partita/core/list.hpp>
 
 #include <partita/core/begin_planning_code.hpp>
 
@@ -38,7 +38,7 @@ inline std::uint64_t digest_of(call const& made) {
 // The call that numbers describe, without addresses. Refers to itself.
 class described_call {
  public:
-  std::vector<std::uint64_t> numbers;
+  list<std::uint64_t> numbers;
 
   call const& read() {
     std::size_t at = 0;
@@ -64,7 +64,7 @@ class described_call {
  private:
   static_assert(sizeof(std::size_t) == sizeof(std::uint64_t));
   call made_;
-  std::vector<joined_call> joined_;
+  list<joined_call> joined_;
 };
 
 }  // namespace partita::detail::comm

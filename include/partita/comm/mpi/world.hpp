@@ -20,11 +20,11 @@
 #include <string>
 #include <string_view>
 #include <thread>
-#include <vector>
 
 #include <partita/comm/mpi/communicator.hpp>
 #include <partita/comm/processes.hpp>
 #include <partita/core/hash.hpp>
+#include <partita/core/list.hpp>
 
 #include <partita/core/begin_planning_code.hpp>
 
@@ -66,7 +66,7 @@ class mpi final : public processes {
   int size() const override { return state_->size(); }
   void all_gather(void const* mine, void* all, std::span<std::size_t const> bytes, std::string_view what) override {
     constexpr std::size_t width = 4;  // in whole words, which a communicator counts in
-    std::vector<std::size_t> words;
+    list<std::size_t> words;
     bool whole = true;
     for (std::size_t b : bytes) {
       words.push_back((b + width - 1) / width);
@@ -74,7 +74,7 @@ class mpi final : public processes {
     }
     if (whole) return gather_words(mine, all, words, what);
     const auto me = static_cast<std::size_t>(rank());
-    std::vector<std::byte> padded(words[me] * width), together(std::accumulate(words.begin(), words.end(), std::size_t{0}) * width);
+    list<std::byte> padded(words[me] * width), together(std::accumulate(words.begin(), words.end(), std::size_t{0}) * width);
     if (bytes[me] > 0) std::memcpy(padded.data(), mine, bytes[me]);
     gather_words(padded.data(), together.data(), words, what);
     std::byte* to = static_cast<std::byte*>(all);
@@ -91,7 +91,7 @@ class mpi final : public processes {
   int cores() const { return state_->cores(); }            // that these share
   bool cores_to_spare() const { return state_->cores_to_spare(); }
   // A communicator over these groups. All processes ask for theirs at the same point; it ends before this does.
-  std::unique_ptr<mpi_communicator> communicator(std::vector<std::vector<int>> const& groups,
+  std::unique_ptr<mpi_communicator> communicator(list<list<int>> const& groups,
                                                  detail::comm::transfer_limits limits = {}) {
     return std::make_unique<mpi_communicator>(*state_, groups, limits);
   }
@@ -127,9 +127,9 @@ class mpi final : public processes {
       throw_error({"MPI ", ready ? "was made ready without threads: call MPI_Init_thread with MPI_THREAD_SERIALIZED"
                                  : "allows no threads: use an MPI that was built with MPI_THREAD_SERIALIZED"});
     state_ = std::make_unique<detail::comm::mpi_state>();
-    std::vector<int> all(static_cast<std::size_t>(size()));
+    list<int> all(static_cast<std::size_t>(size()));
     std::iota(all.begin(), all.end(), 0);
-    everybody_ = std::make_unique<mpi_communicator>(*state_, std::vector<std::vector<int>>{all});
+    everybody_ = std::make_unique<mpi_communicator>(*state_, list<list<int>>{all});
     terminate_before_ = std::set_terminate(end_job);
   }
   // An exception that nobody catches ends the process without unwinding.

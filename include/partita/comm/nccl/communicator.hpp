@@ -6,10 +6,10 @@
 #include <span>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include <partita/comm/nccl/world.hpp>
 #include <partita/comm/stream_communicator.hpp>
+#include <partita/core/list.hpp>
 #include <partita/core/words.hpp>
 
 namespace partita {
@@ -25,11 +25,11 @@ template <class Library> class nccl_communicator {
     comms_.reserve(world.groups().size() + 1);
     try {
       for (std::size_t g = 0; g < world.groups().size(); ++g) {
-        std::vector<int> const& ranks = world.groups()[g];
+        list<int> const& ranks = world.groups()[g];
         comms_.push_back(std::binary_search(ranks.begin(), ranks.end(), rank) ? make(words({"group ", g}), ranks, ids[g])
                                                                               : no_comm);
       }
-      std::vector<int> all(static_cast<std::size_t>(world.size()));
+      list<int> all(static_cast<std::size_t>(world.size()));
       std::iota(all.begin(), all.end(), 0);
       comms_.push_back(all.size() > 1 ? make("all ranks", all, ids.back()) : no_comm);
     } catch (...) {
@@ -126,7 +126,7 @@ template <class Library> class nccl_communicator {
   }
   void note_started(int group) { world_->note_started(rank_, group); }
   std::string words_of_missing(int group) const {
-    const std::vector<int> missing = world_->missing(rank_, group);
+    const list<int> missing = world_->missing(rank_, group);
     if (missing.empty())
       return (world_->is_here(group) ? "; all have begun it, of" : "; the ranks of this process have begun it, of") +
              (group >= 0 ? members(static_cast<std::size_t>(group)) : std::string(" all ranks"));
@@ -174,7 +174,7 @@ template <class Library> class nccl_communicator {
     return std::all_of(counts.begin(), counts.end(), [&](std::size_t n) { return n == counts[0]; });
   }
   std::size_t member(std::size_t group) const {
-    std::vector<int> const& ranks = world_->groups()[group];
+    list<int> const& ranks = world_->groups()[group];
     return static_cast<std::size_t>(std::lower_bound(ranks.begin(), ranks.end(), rank_) - ranks.begin());
   }
   std::string members(std::size_t group) const {
@@ -184,7 +184,7 @@ template <class Library> class nccl_communicator {
       all += words({m == 0 ? "" : ", ", world_->groups()[group][m]});
     return all + "}";
   }
-  comm_type make(std::string const& name, std::vector<int> const& ranks, unique_id_bytes const& id) {
+  comm_type make(std::string const& name, list<int> const& ranks, unique_id_bytes const& id) {
     const auto me = static_cast<int>(std::lower_bound(ranks.begin(), ranks.end(), rank_) - ranks.begin());
     comm_type made{};
     check(Library::create(made, static_cast<int>(ranks.size()), id, me), words({"ncclCommInitRank, ", name}));
@@ -204,7 +204,7 @@ template <class Library> class nccl_communicator {
   nccl_world* world_;
   int rank_;
   traffic_counts traffic_;
-  std::vector<comm_type> comms_;  // by group, then that of all ranks
+  list<comm_type> comms_;  // by group, then that of all ranks
   bool ended_ = false;
 };
 

@@ -11,10 +11,10 @@
 #include <span>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include <partita/comm/communicator.hpp>
 #include <partita/comm/processes.hpp>
+#include <partita/core/list.hpp>
 #include <partita/core/words.hpp>
 
 namespace partita {
@@ -25,13 +25,13 @@ using unique_id_bytes = std::array<std::byte, 128>;  // NCCL_UNIQUE_ID_BYTES
 class nccl_world {
  public:
   // Groups as in a program: ascending ranks. `here`: the ranks of this process, ascending.
-  nccl_world(int ranks, std::vector<std::vector<int>> groups, std::vector<int> here)
+  nccl_world(int ranks, list<list<int>> groups, list<int> here)
       : size_(ranks), groups_(std::move(groups)), here_(std::move(here)) {
     if (ranks < 1) throw_error({"a world has at least one rank, not ", ranks});
-    started_ = std::vector<counter>(static_cast<std::size_t>(ranks) * (groups_.size() + 1));
+    started_ = list<counter>(static_cast<std::size_t>(ranks) * (groups_.size() + 1));
   }
   int size() const { return size_; }
-  std::vector<std::vector<int>> const& groups() const { return groups_; }
+  list<list<int>> const& groups() const { return groups_; }
 
   // The first reason counts.
   void abort(std::string reason) {
@@ -48,8 +48,8 @@ class nccl_world {
 
   void note_started(int rank, int group) { ++at(rank, group); }
   // Of this process, the members of a group (-1: all ranks) whose devices have begun fewer of its collectives than `rank`'s.
-  std::vector<int> missing(int rank, int group) const {
-    std::vector<int> all;
+  list<int> missing(int rank, int group) const {
+    list<int> all;
     const std::uint64_t mine = at(rank, group);
     for (int other : here_)
       if (is_member(other, group) && at(other, group) < mine) all.push_back(other);
@@ -76,14 +76,14 @@ class nccl_world {
 
   bool is_member(int rank, int group) const {
     if (group < 0) return true;
-    std::vector<int> const& all = groups_[static_cast<std::size_t>(group)];
+    list<int> const& all = groups_[static_cast<std::size_t>(group)];
     return std::binary_search(all.begin(), all.end(), rank);
   }
 
   int size_;
-  std::vector<std::vector<int>> groups_;
-  std::vector<int> here_;
-  std::vector<counter> started_;  // by rank, then group
+  list<list<int>> groups_;
+  list<int> here_;
+  list<counter> started_;  // by rank, then group
   mutable std::mutex mutex_;
   std::string reason_;
   std::atomic<bool> aborted_{false};
@@ -92,21 +92,21 @@ class nccl_world {
 // The numbers of the world's communicators: one for each group, then one of all ranks. Made by the process that has a group's
 // first rank, and told to all; every process calls it.
 template <class Library>
-std::vector<unique_id_bytes> make_unique_ids(nccl_world const& world, std::span<int const> here, processes& together) {
-  std::vector<int> firsts;
-  for (std::vector<int> const& group : world.groups()) firsts.push_back(group.front());
+list<unique_id_bytes> make_unique_ids(nccl_world const& world, std::span<int const> here, processes& together) {
+  list<int> firsts;
+  for (list<int> const& group : world.groups()) firsts.push_back(group.front());
   firsts.push_back(0);
-  std::vector<unique_id_bytes> mine(firsts.size());
+  list<unique_id_bytes> mine(firsts.size());
   if (world.size() == 1) return mine;  // nobody to talk to
-  std::vector<char> makes;
+  list<char> makes;
   for (std::size_t g = 0; g < firsts.size(); ++g) {
     makes.push_back(std::binary_search(here.begin(), here.end(), firsts[g]));
     if (!makes[g]) continue;
     if (const auto answer = Library::make_unique_id(mine[g]); answer != Library::success)
       throw_error({"ncclGetUniqueId: ", Library::text(answer)});
   }
-  const std::vector<std::vector<char>> makers = gather_lists(together, makes, "whose number a communicator has");
-  const std::vector<std::vector<unique_id_bytes>> ids = gather_lists(together, mine, "numbers of communicators");
+  const list<list<char>> makers = gather_lists(together, makes, "whose number a communicator has");
+  const list<list<unique_id_bytes>> ids = gather_lists(together, mine, "numbers of communicators");
   for (std::size_t g = 0; g < firsts.size(); ++g)
     for (std::size_t p = 0; p < ids.size(); ++p)
       if (makers[p][g]) mine[g] = ids[p][g];

@@ -16,11 +16,11 @@
 #include <span>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include <partita/comm/communicator.hpp>
 #include <partita/comm/groups.hpp>
 #include <partita/comm/threads/call.hpp>
+#include <partita/core/list.hpp>
 #include <partita/core/patience.hpp>
 
 #include <partita/core/begin_planning_code.hpp>
@@ -29,7 +29,7 @@ namespace partita::detail::comm {
 
 class rendezvous {
 public:
-  rendezvous(std::size_t index, std::vector<int> ranks)
+  rendezvous(std::size_t index, list<int> ranks)
       : index_(index), ranks_(std::move(ranks)), members_(std::make_unique<member[]>(ranks_.size())) {}
 
   std::span<int const> ranks() const { return ranks_; }
@@ -147,7 +147,7 @@ private:
   }
 
   const std::size_t index_;
-  const std::vector<int> ranks_;
+  const list<int> ranks_;
   const std::unique_ptr<member[]> members_;
   std::string fault_;  // written before `closed` is published, read after
   std::uint64_t failed_turn_ = ~std::uint64_t{0};

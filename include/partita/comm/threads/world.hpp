@@ -21,8 +21,8 @@
 #include <string_view>
 #include <thread>
 #include <utility>
-#include <vector>
 
+#include <partita/core/list.hpp>
 #include <partita/core/patience.hpp>
 #include <partita/core/words.hpp>
 #include <partita/comm/communicator.hpp>
@@ -44,7 +44,7 @@ class thread_communicator;
 class thread_world {
 public:
   // `groups[g]` lists the ranks of group g, ascending. Throws error where it does not.
-  thread_world(int ranks, std::vector<std::vector<int>> const& groups, thread_world_options options = {})
+  thread_world(int ranks, list<list<int>> const& groups, thread_world_options options = {})
       : size_(ranks) {
     if (ranks < 1) throw_error({"a world has at least one rank, not ", ranks});
     auto const count = static_cast<std::size_t>(ranks);

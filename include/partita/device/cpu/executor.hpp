@@ -14,8 +14,8 @@
 #include <string>
 #include <thread>
 #include <utility>
-#include <vector>
 
+#include <partita/core/list.hpp>
 #include <partita/core/patience.hpp>
 #include <partita/core/words.hpp>
 #include <partita/device/cpu/instructions.hpp>
@@ -220,9 +220,9 @@ template <class Communicator> class device_executor {
   program const* program_;
   Communicator* comm_;
   instruction_runner<Communicator> runner_;
-  std::array<std::vector<member>, 2> lanes_;  // compute, communication; empty when one thread does both
+  std::array<list<member>, 2> lanes_;  // compute, communication; empty when one thread does both
   std::array<partita::detail::patience, 2> patience_;  // one a lane
-  std::vector<timing> times_;
+  list<timing> times_;
   clock::time_point origin_{}, failed_at_{};
   bool has_origin_ = false, two_lanes_ = false;
   step_context step_{};

@@ -6,8 +6,8 @@
 #include <cstring>
 #include <span>
 #include <string>
-#include <vector>
 
+#include <partita/core/list.hpp>
 #include <partita/core/words.hpp>
 #include <partita/device/cpu/call.hpp>
 #include <partita/device/cpu/copy.hpp>
@@ -303,10 +303,10 @@ template <class Communicator> class instruction_runner {
   Communicator* comm_;
   workers* team_;  // null for one
   std::size_t worker_count_;
-  std::vector<void*> addresses_;  // by program::references
-  std::vector<joined_call> joined_;  // by program::collectives
-  std::vector<message> messages_;
-  std::vector<messages_of> exchanges_;
+  list<void*> addresses_;     // by program::references
+  list<joined_call> joined_;  // by program::collectives
+  list<message> messages_;
+  list<messages_of> exchanges_;
 };
 
 }  // namespace partita::on_cpu

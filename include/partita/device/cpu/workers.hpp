@@ -8,7 +8,8 @@
 #include <thread>
 #include <type_traits>
 #include <utility>
-#include <vector>
+
+#include <partita/core/list.hpp>
 
 #include <partita/core/patience.hpp>
 
@@ -124,14 +125,14 @@ class workers {
   }
 
   const std::size_t size_;
-  std::vector<std::exception_ptr> thrown_;  // by part
+  list<std::exception_ptr> thrown_;  // by part
   // what the calling thread hands out: written before start_ changes, read after
   work_to_share shared_;
   std::atomic_flag busy_;
   partita::detail::patience patience_;  // the calling thread's
   alignas(64) std::atomic<std::uint32_t> start_{0};  // how many times work was handed out
   alignas(64) std::atomic<std::uint32_t> left_{0};   // threads that have not ended the present work
-  std::vector<std::thread> threads_;
+  list<std::thread> threads_;
 };
 
 }  // namespace partita::on_cpu

@@ -15,8 +15,8 @@
 #include <string_view>
 #include <thread>
 #include <utility>
-#include <vector>
 
+#include <partita/core/list.hpp>
 #include <partita/core/words.hpp>
 #include <partita/device/cpu/finite.hpp>
 #include <partita/device/cuda/tasks.hpp>
@@ -52,7 +52,7 @@ template <class Api, class Communicator> class device_executor {
     const std::size_t count = what.instructions.size();
     awaits_.assign(count, none);
     event_of_.assign(count, none);
-    std::vector<std::size_t> lanes[2];
+    list<std::size_t> lanes[2];
     for (std::size_t at = 0; at < count; ++at) lanes[number_of(what.instructions[at].where)].push_back(at);
     for (std::size_t at = 0; at < count; ++at) {
       instruction const& i = what.instructions[at];
@@ -331,15 +331,15 @@ template <class Api, class Communicator> class device_executor {
   bool training_, warm_ = false;
   stream<Api> compute_, communication_;
   event<Api> begun_, ended_;
-  std::vector<event<Api>> events_;
+  list<event<Api>> events_;
   host_memory<Api> shared_host_;      // the step's numbers, then what kernels found
   device_memory<Api> shared_device_;  // the same
   tasks_of_program<Api> tasks_;
-  std::vector<std::size_t> awaits_, event_of_;  // by instruction: whom it waits for; its event, in events_
-  std::vector<communication_events> communications_;
+  list<std::size_t> awaits_, event_of_;  // by instruction: whom it waits for; its event, in events_
+  list<communication_events> communications_;
   std::optional<typename Api::graph_type> graph_of_step_;
   mutable instruction const* at_ = nullptr;  // what is being put, or is to blame
-  std::vector<std::byte> seen_;              // of the device's memory
+  list<std::byte> seen_;              // of the device's memory
   std::exception_ptr failure_;
   std::chrono::steady_clock::time_point failed_at_{};
   std::string message_;

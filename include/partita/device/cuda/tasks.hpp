@@ -8,8 +8,8 @@
 #include <span>
 #include <string>
 #include <utility>
-#include <vector>
 
+#include <partita/core/list.hpp>
 #include <partita/core/words.hpp>
 #include <partita/device/cuda/boxes.hpp>
 #include <partita/device/cuda/launcher.hpp>
@@ -68,8 +68,8 @@ template <class Api> class tasks_of_program {
     for (collective_call const& c : what.collectives) joined_.push_back({address(c.from), address(c.to), c.counts});
     for (exchange_call const& e : what.exchanges) {
       exchanges_.push_back({transfers_.size(), e.sends.size(), e.receives.size()});
-      for (auto const* list : {&e.sends, &e.receives}) {
-        std::vector<transfer> sorted(*list);  // between two ranks NCCL matches by order, so both order by tag
+      for (auto const* half : {&e.sends, &e.receives}) {
+        list<transfer> sorted(*half);  // between two ranks NCCL matches by order, so both order by tag
         std::stable_sort(sorted.begin(), sorted.end(), [](transfer const& a, transfer const& b) {
           return std::pair(a.peer, a.tag) < std::pair(b.peer, b.tag);
         });
@@ -150,7 +150,7 @@ template <class Api> class tasks_of_program {
 
   // An op of any number of inputs finds their addresses in device memory.
   void place_variadic_inputs() {
-    std::vector<void const*> all;
+    list<void const*> all;
     for (std::size_t at = 0; at < program_->computes.size(); ++at) {
       compute_call const& c = program_->computes[at];
       if (!graph_->ops[c.op].info->variadic) continue;
@@ -291,15 +291,15 @@ template <class Api> class tasks_of_program {
   products<Api>* products_;
   unsigned most_blocks_;
   step_context host_step_{};
-  std::vector<task> tasks_;
-  std::vector<span_of_tasks> of_;  // by instruction
-  std::vector<memory_range> ranges_;
-  std::vector<kernel_arguments> arguments_;
-  std::vector<box_arguments> box_arguments_;
-  std::vector<product> products_put_;
-  std::vector<joined_call> joined_;  // by program::collectives
-  std::vector<placed_transfer> transfers_;
-  std::vector<span_of_transfers> exchanges_;
+  list<task> tasks_;
+  list<span_of_tasks> of_;  // by instruction
+  list<memory_range> ranges_;
+  list<kernel_arguments> arguments_;
+  list<box_arguments> box_arguments_;
+  list<product> products_put_;
+  list<joined_call> joined_;  // by program::collectives
+  list<placed_transfer> transfers_;
+  list<span_of_transfers> exchanges_;
   std::map<int, std::size_t> variadic_;  // by compute: where its addresses begin in inputs_
   device_memory<Api> inputs_;
 };

@@ -27,7 +27,7 @@ class rank_check {
   [[noreturn]] void fail_at(program_fault what, int at, std::string text) const {
     checking::fail(what, p_.rank, at, std::move(text));
   }
-  template <class T> T const& item(std::vector<T> const& table, int i, char const* name) const {
+  template <class T> T const& item(list<T> const& table, int i, char const* name) const {
     if (i < 0 || static_cast<std::size_t>(i) >= table.size())
       fail(program_fault::malformed, words({"number ", i, " of ", name, ", of which there are ", table.size()}));
     return table[static_cast<std::size_t>(i)];
@@ -57,8 +57,8 @@ class rank_check {
     now_ = 0;
   }
   // -- what has to be there after the last one
-  void check_end(std::vector<outside> const& list, char const* role, program_fault otherwise, auto wanted_of) {
-    for (outside const& o : list) {
+  void check_end(list<outside> const& all, char const* role, program_fault otherwise, auto wanted_of) {
+    for (outside const& o : all) {
       const part_of_tensor part = part_of(o);
       const int wanted = wanted_of(o.tensor);
       if (wanted < 0) fail(program_fault::malformed, words({model_.name_of_tensor(o.tensor), " is listed among ", role}));

@@ -168,7 +168,7 @@ class world {
   bool collective(int r, instruction const& i) {
     rank_check& me = rank(r);
     collective_call const& c = me.item(me.what().collectives, i.payload, "collectives");
-    std::vector<int> const& members = me.item(me.what().groups, c.group, "groups");
+    list<int> const& members = me.item(me.what().groups, c.group, "groups");
     const auto at = std::find(members.begin(), members.end(), r);
     if (at == members.end())
       me.fail(program_fault::malformed, words({"it calls for group ", c.group, ", which it does not belong to"}));
@@ -214,7 +214,7 @@ class world {
     return rank(r).what().collectives[static_cast<std::size_t>(rank(r).current().payload + call_)];
   }
   // Calls that are made as one have no order: none reads or writes what another one writes.
-  void check_joined(std::vector<int> const& members) {
+  void check_joined(list<int> const& members) {
     struct place {
       reference at;
       std::size_t bytes;
@@ -248,7 +248,7 @@ class world {
     }
   }
 
-  void carry_out(std::vector<int> const& members) {
+  void carry_out(list<int> const& members) {
     rank_check& first = rank(members[0]);
     const instruction kind = first.current();
     collective_call const& c = call_of(members[0]);
@@ -313,7 +313,7 @@ class world {
     if (a < b + bytes && b < a + all && b != a + begin)
       me.fail(program_fault::shared_bytes, "what it gives and what it gets lie on the same bytes");
   }
-  void write_parts(std::vector<int> const& members, std::size_t to, reference const& at, std::vector<contents> const& parts,
+  void write_parts(list<int> const& members, std::size_t to, reference const& at, std::vector<contents> const& parts,
                    std::vector<std::int64_t> const& begin, reference collective_call::*mine) {
     rank_check& me = rank(members[to]);
     check_apart(me, at, begin.back(), call_of(members[to]).*mine, begin[to + 1] - begin[to], begin[to]);
@@ -325,7 +325,7 @@ class world {
       }
     me.write_run(at, begin.back(), all);
   }
-  void all_to_all(std::vector<int> const& members, instruction const& kind) {
+  void all_to_all(list<int> const& members, instruction const& kind) {
     const std::size_t n = members.size();
     const std::int64_t size = bytes_of(kind.type);
     auto bytes = [&](std::size_t elements) { return static_cast<std::int64_t>(elements) * size; };

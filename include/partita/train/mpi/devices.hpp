@@ -8,9 +8,9 @@
 #include <span>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include <partita/comm/mpi/world.hpp>
+#include <partita/core/list.hpp>
 #include <partita/core/words.hpp>
 #include <partita/train/cpu_device.hpp>
 
@@ -32,17 +32,17 @@ namespace on_cpu {
 class mpi_devices final : public local_devices {
  public:
   mpi_devices(mpi_cpu const& wanted, int threads, graph_data const& graph, std::span<launcher const> launchers,
-              std::span<std::uint64_t const> keys, std::vector<std::vector<program>> sets)
+              std::span<std::uint64_t const> keys, list<list<program>> sets)
       : sets_(std::move(sets)), record_times_(wanted.record_times) {
     if (sets_.empty() || sets_[0].empty()) {  // an idle process: it takes part in making communicators
       for (std::size_t s = 0; s < sets_.size(); ++s) communicators_.push_back(wanted.world.communicator({}));
       return;
     }
     here_.push_back(wanted.world.rank());
-    std::vector<program const*> programs;
-    std::vector<executor_options> options;
-    std::vector<mpi_communicator*> communicators;
-    for (std::vector<program> const& set : sets_) {
+    list<program const*> programs;
+    list<executor_options> options;
+    list<mpi_communicator*> communicators;
+    for (list<program> const& set : sets_) {
       programs.push_back(&set[0]);
       const int lanes = wanted.world.size() == 1
                             ? 1
@@ -97,10 +97,10 @@ class mpi_devices final : public local_devices {
     }
   }
 
-  std::vector<std::vector<program>> sets_;  // each of one program, or of none
-  std::vector<int> here_;                   // the rank of this process, or none
+  list<list<program>> sets_;  // each of one program, or of none
+  list<int> here_;                   // the rank of this process, or none
   bool record_times_;
-  std::vector<std::unique_ptr<mpi_communicator>> communicators_;  // by set
+  list<std::unique_ptr<mpi_communicator>> communicators_;  // by set
   std::unique_ptr<cpu_device<mpi_communicator>> device_;
   std::string failed_;
 };
@@ -110,7 +110,7 @@ class mpi_source final : public device_source {
   mpi_source(mpi_cpu const& wanted, std::span<launcher const> launchers) : wanted_(wanted), launchers_(launchers) {
     const int mine = wanted.threads > 0 ? wanted.threads : std::max(1, wanted.world.cores() / wanted.world.neighbours());
     // Scratch is planned alike on all hosts, whose cores may differ.
-    const std::vector<int> all = gather(wanted_.world, mine);
+    const list<int> all = gather(wanted_.world, mine);
     threads_ = *std::min_element(all.begin(), all.end());
   }
   processes& together() override { return wanted_.world; }
@@ -125,15 +125,15 @@ class mpi_source final : public device_source {
       throw_error({"the plan is for ", count, count == 1 ? " device" : " devices", " and MPI has started ", wanted_.world.size(),
                    wanted_.world.size() == 1 ? " process" : " processes", ", one for each device: start it with mpirun -n ", count});
   }
-  std::vector<int> here() const override {
-    return wanted_.world.rank() < used_ ? std::vector<int>{wanted_.world.rank()} : std::vector<int>{};
+  list<int> here() const override {
+    return wanted_.world.rank() < used_ ? list<int>{wanted_.world.rank()} : list<int>{};
   }
   int workers() const override { return threads_; }
   std::size_t workspace(op_entry const& e, int op, std::size_t const* extents) const override {
     return launchers_[static_cast<std::size_t>(op)].workspace(*e.info, extents, static_cast<std::size_t>(threads_));
   }
   std::unique_ptr<local_devices> make(graph_data const& graph, std::span<std::uint64_t const> keys,
-                                      std::vector<std::vector<program>> sets) override {
+                                      list<list<program>> sets) override {
     return std::make_unique<mpi_devices>(wanted_, threads_, graph, launchers_, keys, std::move(sets));
   }
 
