@@ -54,7 +54,7 @@ int main() {
   // [trace]
   const pt::plan<training> traced(training{.model = {.layers = 1}}, pt::bind<sample>(16));
   pt::graph_data const& graph = traced.graph();
-  const std::vector<std::string> names = pt::unique_names(graph);
+  const pt::list<std::string> names = pt::unique_names(graph);
   for (int op = 0; op < graph.ops.size; ++op) {
     pt::op_entry const& e = graph.ops[op];
     std::string axes;

@@ -41,7 +41,7 @@ inline std::string completed_plan(partita::plan_base const& plan, partita::pass 
   partita::graph_data const& g = plan.graph();
   partita::completed c;
   if (const partita::finding f = partita::verify_plan(g, plan, c)) return partita::describe(f) + "\n";
-  const std::vector<std::string> names = partita::unique_names(g);
+  const partita::list<std::string> names = partita::unique_names(g);
   std::string lines;
   for (partita::node const& n : c.nodes) {
     if (g.ops[n.op].when != pass) continue;

@@ -38,12 +38,12 @@ inline double root_mean_square(std::vector<double> const& all) {
 // forty times that where it is more than the rule's share, as in sums that cancel.
 class agreement {
  public:
-  explicit agreement(dtype type)
+  explicit agreement(dtype type, double granted_narrow = 2)
       : tolerance_(type == f64    ? 1e-5 * 0x1p-29  // 29 more bits
                    : type == bf16 ? 0x1p-8
                    : type == f16  ? 0x1p-11
                                   : 1e-5),
-        granted_(is_narrow(type) ? 2 : 40), f64_(type == f64), narrow_(is_narrow(type)) {}
+        granted_(is_narrow(type) ? granted_narrow : 40), f64_(type == f64), narrow_(is_narrow(type)) {}
 
   double size(std::vector<double> const& all) const { return narrow_ ? root_mean_square(all) : largest(all); }
   double distance(std::vector<double> const& a, std::vector<double> const& b) const {

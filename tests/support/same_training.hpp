@@ -34,6 +34,7 @@ struct either_optimizer {
 struct comparison_options {
   int steps = 3;
   double learning_rate = 0.01;
+  double granted_narrow = 2;  // in bf16 and f16: of one device's distance to double
   bool on_threads = false;  // by the executor too, whose bits are compared with the interpreter's
   int lanes = 2;            // of its devices
   double bucket_bytes = lowering_options{}.bucket_bytes;
@@ -132,7 +133,7 @@ template <class Training, class Exact = Training> class same_training {
           g_, g_.losses, plan,
           device_source_of(devices, {g_.launchers.at, static_cast<std::size_t>(g_.launchers.size)}), trainer_options{.seed = seed_, .learning_rate = how.learning_rate, .bucket_bytes = how.bucket_bytes});
     }
-    agreement rule(type), of_weights(accumulation_of(type));
+    agreement rule(type, how.granted_narrow), of_weights(accumulation_of(type));
     for (int step = 0; step < how.steps; ++step) {
       // From equal weights: rounding that one step has made large is not carried to the next.
       for (int op = 0; op < g_.ops.size; ++op)

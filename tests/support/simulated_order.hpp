@@ -26,7 +26,7 @@ struct simulated {
 template <class Planned> simulated run_in_order(Planned const& p, std::function<std::int64_t(node const&)> const& duration) {
   instance_graph ig;
   REQUIRE_FALSE(build_instances(p.g, p.plan, p.c, ig));
-  const std::vector<instance> order = order_instances(p.g, p.c, ig, duration);
+  const list<instance> order = order_instances(p.g, p.c, ig, duration);
   REQUIRE(static_cast<int>(order.size()) == ig.instances);
   std::vector<std::int64_t> ready(static_cast<std::size_t>(ig.vertices), 0);
   std::vector<std::int64_t> free(static_cast<std::size_t>(2 * p.c.devices), 0);
