@@ -73,6 +73,22 @@ struct finite_guard_op {
 namespace detail {
 // A step whose gradients are not finite changes nothing: the trainer stops and names the op that made them so.
 template <class Value> PARTITA_HOST_DEVICE bool skips_update(Value scale) { return !(scale - scale == Value(0)); }
+// On the CPU the skipped step is a copy of its own, because a choice in the loop of the update would keep it from becoming
+// vector code; a GPU's loops do not depend on data, and choose element by element (`chooses`).
+template <class Call> inline constexpr bool chooses = !Call::on_host;
+template <class Value, class Call> PARTITA_HOST_DEVICE bool copies_instead(Call& call, Value scale) {
+  if constexpr (chooses<Call>) return false;
+  else {
+    if (!skips_update(scale)) return false;
+    auto keep = [&](auto const* from, auto* to) {
+      if (from != to) call.each(call.size(), [=](std::size_t i) { to[i] = from[i]; });
+    };
+    keep(call.template input<0>(), call.template output<0>());
+    if constexpr (Call::output_count > 1) keep(call.template input<1>(), call.template output<1>());
+    if constexpr (Call::output_count > 2) keep(call.template input<2>(), call.template output<2>());
+    return true;
+  }
+}
 }  // namespace detail
 
 // p' = p - rate (g s + decay p), momentum 0; s: the clip scale. Attributes: weight decay.
@@ -86,10 +102,11 @@ struct sgd_op {
     using value = std::remove_pointer_t<decltype(out)>;
     const value scale = static_cast<value>(call.scalar(call.template input<2>())), rate = static_cast<value>(call.learning_rate()),
                 decay = static_cast<value>(call.attribute(0));
+    if (detail::copies_instead(call, scale)) return;
     const bool skip = detail::skips_update(scale);
     call.each(call.size(), [=](std::size_t i) {
       const value moved = p[i] - rate * (g[i] * scale + decay * p[i]);
-      out[i] = skip ? p[i] : moved;
+      out[i] = detail::chooses<Call> && skip ? p[i] : moved;
     });
   }
 };
@@ -108,11 +125,12 @@ struct momentum_op {
     using value = std::remove_pointer_t<decltype(p_out)>;
     const value scale = static_cast<value>(call.scalar(call.template input<3>())), rate = static_cast<value>(call.learning_rate()),
                 decay = static_cast<value>(call.attribute(0)), momentum = static_cast<value>(call.attribute(1));
+    if (detail::copies_instead(call, scale)) return;
     const bool skip = detail::skips_update(scale);
     call.each(call.size(), [=](std::size_t i) {
       const value moved = momentum * v[i] + (g[i] * scale + decay * p[i]), next = p[i] - rate * moved;
-      v_out[i] = skip ? v[i] : moved;
-      p_out[i] = skip ? p[i] : next;
+      v_out[i] = detail::chooses<Call> && skip ? v[i] : moved;
+      p_out[i] = detail::chooses<Call> && skip ? p[i] : next;
     });
   }
 };
@@ -138,15 +156,16 @@ struct adamw_op {
                 beta2 = static_cast<value>(b2), epsilon = static_cast<value>(call.attribute(3)),
                 first = static_cast<value>(1 / (1 - std::pow(b1, step))),
                 second = static_cast<value>(1 / (1 - std::pow(b2, step)));
+    if (detail::copies_instead(call, scale)) return;
     const bool skip = detail::skips_update(scale);
     call.each(call.size(), [=](std::size_t i) {
       const value grad = g[i] * scale;
       const value mean = beta1 * m[i] + (1 - beta1) * grad;
       const value square = beta2 * v[i] + (1 - beta2) * grad * grad;
       const value next = p[i] - decay * p[i] - rate * (mean * first) / (math::sqrt(square * second) + epsilon);
-      m_out[i] = skip ? m[i] : mean;
-      v_out[i] = skip ? v[i] : square;
-      p_out[i] = skip ? p[i] : next;
+      m_out[i] = detail::chooses<Call> && skip ? m[i] : mean;
+      v_out[i] = detail::chooses<Call> && skip ? v[i] : square;
+      p_out[i] = detail::chooses<Call> && skip ? p[i] : next;
     });
   }
 };
