@@ -3,6 +3,11 @@
 
 #include "../support/plan_trial.hpp"
 
+TEST_CASE("a plan that names no mode, whose parts are of what it does not speak of") {
+  const partita::testing::trial_result r = partita::testing::run_trial(103345, {.on_threads = true});
+  CHECK_MESSAGE(r.fault.empty(), r.fault);
+}
+
 TEST_CASE("random models under random plans do what one device does") {
   for (unsigned seed = 0; seed < 60; ++seed) {
     const partita::testing::trial_result r = partita::testing::run_trial(seed, {.on_threads = seed % 8 < 2});
