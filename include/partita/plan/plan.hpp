@@ -30,18 +30,7 @@ class plan_base : public plan_nodes {
     return s;
   }
   constexpr selection ops(std::string_view pattern, pass when = pass::forward, int line = __builtin_LINE()) {
-    selection s{graph_, {}, true};
-    for (char c : pattern)
-      if (c == '*') s.named = false;
-    for (int op = 0; op < graph_->ops.size; ++op)
-      if (graph_->ops[op].when == when && matches(pattern, graph_->name(op).view())) s.ids.push(op);
-    if (s.ids.size == 0) {
-      finding f{wrong::no_op_matches};
-      f.op.put(pattern);
-      f.line = line;
-      note(f);
-    }
-    return s;
+    return named_like(pattern, line, [when](op_entry const& e) { return e.when == when; });
   }
 
   // -- op_trans: cuts ops along an axis, or replicates them.

@@ -103,6 +103,21 @@ class plan_nodes : public plan_words {
 
  protected:
   constexpr explicit plan_nodes(graph_data const& g) : plan_words(g) {}
+  // The ops of a name among those that wanted(op) holds for.
+  template <class Wanted> constexpr selection named_like(std::string_view pattern, int line, Wanted wanted) {
+    selection s{graph_, {}, true};
+    for (char c : pattern)
+      if (c == '*') s.named = false;
+    for (int op = 0; op < graph_->ops.size; ++op)
+      if (wanted(graph_->ops[op]) && matches(pattern, graph_->name(op).view())) s.ids.push(op);
+    if (s.ids.size == 0) {
+      finding f{wrong::no_op_matches};
+      f.op.put(pattern);
+      f.line = line;
+      note(f);
+    }
+    return s;
+  }
 
  private:
   constexpr selection only(op_ref op) const {
@@ -111,18 +126,7 @@ class plan_nodes : public plan_words {
     return s;
   }
   constexpr selection parameters(std::string_view pattern, int line) {
-    selection s{graph_, {}, true};
-    for (char c : pattern)
-      if (c == '*') s.named = false;
-    for (int op = 0; op < graph_->ops.size; ++op)
-      if (graph_->ops[op].info->source == source_kind::parameter && matches(pattern, graph_->name(op).view())) s.ids.push(op);
-    if (s.ids.size == 0) {
-      finding f{wrong::no_op_matches};
-      f.op.put(pattern);
-      f.line = line;
-      note(f);
-    }
-    return s;
+    return named_like(pattern, line, [](op_entry const& e) { return e.info->source == source_kind::parameter; });
   }
   constexpr node_selection moves_of(selection const& makers, selection const* readers) const {
     node_selection r{{}, makers.named && (readers == nullptr || readers->named)};
