@@ -15,6 +15,7 @@
 #include <partita/partita.hpp>
 #include <partita/train/cuda_devices.hpp>
 
+#include "../../benchmarks/cuda/steps.hpp"
 #include "../support/agreement.hpp"
 #include "../support/matrix.hpp"
 #include "../support/models/gpt.hpp"
@@ -250,6 +251,51 @@ TEST_CASE("in bf16 a plan is no farther from f32 than twice what one pretended G
     CHECK(of_one > 0);
     CHECK(of_plan < 2 * of_one);
   }
+}
+
+TEST_CASE("what gpu-check prints of kernels, steps, collectives and the simulator, at small sizes") {
+  namespace bench = benchmark_cuda;
+  const pretend::machine machine({.devices = 3});
+  both b;
+  const auto vocabulary = static_cast<std::int32_t>(b.sizes.vocabulary);
+  const bench::planned made(b.on_gpu, pt::policy::single_device{});
+  bench::timed_program<pretend::cuda, pretend::nccl> timed(b.on_gpu, made, vocabulary,
+                                                           {.seconds_each = 1e-4, .steps = 2, .most_repeats = 2});
+  int made_ready = 0, run = 0;
+  const bench::program_times times = timed.run([&](pt::on_cuda::product const& p, pretend::stream_state*) {
+    ++made_ready;
+    CHECK(p.m > 0);
+    return [&] { ++run; };
+  });
+  int instructions = 0, products = 0;
+  for (bench::instruction_row const& r : times.rows) {
+    instructions += r.count;
+    products += r.is_product;
+    CHECK(r.seconds > 0);
+    CHECK(r.is_product == (r.call != nullptr && r.what.starts_with("linear")));
+  }
+  CHECK(instructions == static_cast<int>(made.what.instructions.size()));
+  CHECK(times.rows.size() < made.what.instructions.size());  // layers are alike
+  CHECK(products == made_ready);
+  CHECK(run > made_ready);
+  CHECK(times.step > 0);
+  // One lane, whose ops take what they took alone: the step is their sum.
+  double ops = 0;
+  for (bench::instruction_row const& r : times.rows)
+    if (r.call != nullptr) ops += r.count * r.seconds;
+  const double simulated = pt::simulate(*made.shared, bench::costs_of(*b.on_gpu.graph, times, 1e15)).seconds;
+  CHECK(simulated == doctest::Approx(ops).epsilon(0.02));
+
+  const std::size_t tokens = b.sizes.samples * b.sizes.positions;
+  const auto steps = bench::time_steps<pretend::cuda, pretend::nccl>(b.on_gpu, grid_plan{.data = 2}, vocabulary, tokens, 2, 0);
+  CHECK(steps.seconds > 0);
+  CHECK(steps.planned > 0);
+  CHECK(steps.held >= steps.planned);
+  CHECK(steps.held_after >= steps.held);
+  const auto collectives = bench::time_collectives<pretend::cuda, pretend::nccl>(3, {64, 1200}, 2);
+  REQUIRE(collectives.size() == 6);
+  CHECK(collectives[0].bytes == 60);  // whole elements for each of three
+  for (auto const& c : collectives) CHECK(c.bus == doctest::Approx((c.what == "all_reduce" ? 2 : 1) * 2.0 / 3 * static_cast<double>(c.bytes) / c.seconds));
 }
 
 TEST_CASE("the op that made the first number that is not finite is named") {

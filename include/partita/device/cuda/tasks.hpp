@@ -123,6 +123,12 @@ template <class Api> class tasks_of_program {
     return static_cast<std::size_t>(
         std::count_if(tasks_.begin(), tasks_.end(), [](task const& t) { return t.what != task::kind::product; }));
   }
+  // The product that an instruction is, where it is one and nothing else; null elsewhere.
+  product const* only_product(std::size_t instruction) const {
+    span_of_tasks const& own = of_[instruction];
+    if (own.tasks != 1 || tasks_[own.first_task].what != task::kind::product) return nullptr;
+    return &products_put_[tasks_[own.first_task].index];
+  }
   std::string words_of(fault_record const& f) const {
     auto const op = static_cast<std::size_t>(program_->computes[static_cast<std::size_t>(f.compute)].op);
     return launchers_[op].words != nullptr ? launchers_[op].words(f.what) : words({"a mistake in its data: ", f.what.value});
