@@ -19,14 +19,13 @@ int free_port() {
   return next++;
 }
 // f(processes) in each of `count` threads that stand for processes; what each throws.
-template <class F> std::vector<std::string> each_of(int count, F f) {
-  const int port = free_port();
+template <class F> std::vector<std::string> each_of(int count, F f, int port = free_port(), double timeout_seconds = 10) {
   std::vector<std::string> thrown(static_cast<std::size_t>(count));
   std::vector<std::thread> all;
   for (int me = 0; me < count; ++me)
     all.emplace_back([&, me] {
       try {
-        pt::socket_processes together({.rank = me, .size = count, .port = port, .timeout_seconds = 10});
+        pt::socket_processes together({.rank = me, .size = count, .port = port, .timeout_seconds = timeout_seconds});
         f(together);
       } catch (pt::error const& e) { thrown[static_cast<std::size_t>(me)] = e.what(); }
     });
@@ -69,7 +68,9 @@ TEST_CASE("who fails stops all, also those that make no call") {
 TEST_CASE("processes that want different things are told so") {
   const auto thrown = each_of(3, [](pt::socket_processes& p) { (void)pt::gather(p, 1, p.rank() == 1 ? "a loss" : "a norm"); });
   for (std::string const& t : thrown)
-    CHECK(t == "all processes stop: process 0 failed first: process 1 makes another call than \"a norm\", which process 0 makes");
+    CHECK(t ==
+          "all processes stop: process 0 failed first: process 1 makes another call than \"a norm\", which process 0 "
+          "makes");
 }
 
 TEST_CASE("a process that ends without a word is noticed") {
@@ -85,6 +86,9 @@ TEST_CASE("a process that ends without a word is noticed") {
       mine.news = news;
       both[news].send(&mine, sizeof mine);
     }
+    greeting answer;
+    both[0].receive(&answer, sizeof answer);
+    CHECK(answer.rank == 0);
     int one = 1, all[2]{};
     const std::uint64_t purpose = pt::hash("a number of each");
     both[0].send(&purpose, sizeof purpose);
@@ -102,6 +106,29 @@ TEST_CASE("a process that ends without a word is noticed") {
   CAPTURE(thrown);
   CHECK(thrown.find("all processes stop: ") == 0);
   CHECK(thrown.find("has ended") != std::string::npos);
+}
+
+TEST_CASE("strangers at the port") {
+  const int port = free_port();
+  std::thread silent([port] {  // comes first, says nothing, stays
+    const auto it = pt::detail::sockets::connect("127.0.0.1", port, pt::detail::sockets::clock::now() + std::chrono::seconds(10));
+    char nothing = 0;
+    CHECK_FALSE(it.receive(&nothing, 1));  // sent away
+  });
+  const auto thrown = each_of(
+      2,
+      [](pt::socket_processes& p) {
+        if (p.rank() == 1)
+          std::this_thread::sleep_for(std::chrono::milliseconds(1700));  // longer than was left for others to come
+        CHECK(pt::gather(p, p.rank())[1] == 1);
+      },
+      port, 2);
+  for (std::string const& t : thrown) CHECK(t.empty());
+  silent.join();
+  const int taken = free_port();
+  const auto listener = pt::detail::sockets::listen(taken, 1);  // takes in whoever comes, and never says a word
+  CHECK_THROWS_WITH_AS(pt::socket_processes({.rank = 1, .size = 2, .port = taken, .timeout_seconds = 0.2}),
+                       Contains("that all 2 have come"), pt::error);
 }
 
 TEST_CASE("processes that do not come, and what the environment lacks") {

@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstddef>
@@ -39,6 +40,13 @@ class connection {
   }
   int descriptor() const { return descriptor_; }
   bool is_open() const { return descriptor_ >= 0; }
+  // How long a send, a receive or an accept waits; zero: as long as it takes. A connection that was accepted inherits
+  // what its listener had.
+  void wait_at_most(std::chrono::milliseconds time) const {
+    const timeval wait{time.count() / 1000, time.count() % 1000 * 1000};
+    setsockopt(descriptor_, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof wait);
+    setsockopt(descriptor_, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof wait);
+  }
   // Who sends or receives, on any thread, is told that the other side has gone.
   void shut() const {
     if (descriptor_ >= 0) ::shutdown(descriptor_, SHUT_RDWR);
@@ -70,7 +78,8 @@ class connection {
   int descriptor_ = -1;
 };
 
-// What a process says first on each of its two connections to process 0.
+// What a process says first on each of its two connections to process 0, which answers with its own when all have
+// come.
 struct greeting {
   std::uint64_t magic = 0x7061727469746131;  // "partita1"
   std::int32_t rank = 0, size = 0, news = 0;
@@ -78,11 +87,14 @@ struct greeting {
 
 using clock = std::chrono::steady_clock;
 
+// Never zero, which would mean without an end.
+inline std::chrono::milliseconds left_until(clock::time_point end) {
+  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - clock::now());
+  return std::max(left, std::chrono::milliseconds(1));
+}
 // Waits for a connection; one that is not open when none has come by `end`.
 inline connection accept(connection const& listener, clock::time_point end) {
-  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - clock::now()).count();
-  timeval wait{left > 0 ? left / 1000 : 0, left > 0 ? left % 1000 * 1000 : 1};
-  setsockopt(listener.descriptor(), SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof wait);
+  listener.wait_at_most(left_until(end));
   const int made = ::accept(listener.descriptor(), nullptr, nullptr);
   return made < 0 ? connection() : connection(made);
 }
@@ -108,9 +120,9 @@ inline connection connect(std::string const& host, int port, clock::time_point e
     throw_error({"MASTER_ADDR ", host, " is the name of no machine"});
   connection made;
   while (!made.is_open()) {
-    const int descriptor = ::socket(AF_INET, SOCK_STREAM, 0);
-    if (::connect(descriptor, found->ai_addr, found->ai_addrlen) == 0) made = connection(descriptor);
-    else ::close(descriptor);
+    connection tried(::socket(AF_INET, SOCK_STREAM, 0));
+    tried.wait_at_most(left_until(end));  // a machine that does not answer
+    if (::connect(tried.descriptor(), found->ai_addr, found->ai_addrlen) == 0) made = std::move(tried);
     if (!made.is_open() && clock::now() > end) break;
     if (!made.is_open()) std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }

@@ -1,5 +1,5 @@
-// Processes that find each other as torchrun's and Slurm's do: RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT. Over TCP they tell
-// each other what `processes` says, little and seldom; tensors go by NCCL.
+// Processes that find each other as torchrun's and Slurm's do: RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT. Over TCP
+// they tell each other what `processes` says, little and seldom; tensors go by NCCL.
 #pragma once
 #include <poll.h>
 
@@ -62,8 +62,8 @@ struct meeting_place {
   }
 };
 
-// Process 0 collects and distributes. Each other process has two connections to it: for data, and to be told that one has
-// failed or gone, for which every process has a thread that sleeps.
+// Process 0 collects and distributes. Each other process has two connections to it: for data, and to be told that one
+// has failed or gone, for which every process has a thread that sleeps.
 class socket_processes final : public processes {
  public:
   // Returns when all have come; throws error that says which have not.
@@ -77,12 +77,15 @@ class socket_processes final : public processes {
   socket_processes(socket_processes const&) = delete;
   socket_processes& operator=(socket_processes const&) = delete;
   ~socket_processes() override {
-    leaving_ = true;
-    for (peer const& each : peers_)
-      if (each.news.is_open()) {
-        tell(each, {});  // goodbye
-        ::shutdown(each.news.descriptor(), SHUT_WR);
-      }
+    {
+      const std::scoped_lock lock(telling_);
+      leaving_ = true;
+      for (peer const& each : peers_)
+        if (each.news.is_open()) {
+          tell(each, {});  // goodbye
+          ::shutdown(each.news.descriptor(), SHUT_WR);
+        }
+    }
     for (peer const& each : peers_) ::shutdown(each.news.descriptor(), SHUT_RD);
     if (watcher_.joinable()) watcher_.join();
   }
@@ -118,7 +121,7 @@ class socket_processes final : public processes {
       std::unique_lock lock(mutex_);
       news_.wait_for(lock, std::chrono::seconds(2), [this] { return aborted_; });  // why may be on its way
     }
-    note("a process has ended");
+    spread("a process has ended", -1);
     throw_if_aborted();
   }
   void abort(std::string reason) override { spread(words({"process ", rank_, " failed first: ", reason}), -1); }
@@ -147,7 +150,9 @@ class socket_processes final : public processes {
       detail::sockets::connection made = detail::sockets::accept(listener, end);
       if (!made.is_open()) throw_missing(at);
       greeting from;
-      if (!made.receive(&from, sizeof from) || from.magic != greeting{}.magic) continue;  // a stranger
+      made.wait_at_most(detail::sockets::left_until(end) / 4 + std::chrono::milliseconds(1));  // others wait behind it
+      if (!made.receive(&from, sizeof from) || from.magic != greeting{}.magic) continue;       // a stranger
+      made.wait_at_most({});
       if (from.size != size_ || from.rank < 1 || from.rank >= size_)
         throw_error({"process ", from.rank, " of ", from.size, " came to a meeting of ", size_});
       peer& of = peers_[static_cast<std::size_t>(from.rank)];
@@ -156,6 +161,9 @@ class socket_processes final : public processes {
       place = std::move(made);
       ++come;
     }
+    const greeting mine{.rank = 0, .size = size_};
+    for (std::size_t p = 1; p < peers_.size(); ++p)
+      if (!peers_[p].data.send(&mine, sizeof mine)) throw_error({"process ", p, " came and has ended"});
   }
   [[noreturn]] void throw_missing(meeting_place const& at) const {
     std::string missing;
@@ -167,15 +175,22 @@ class socket_processes final : public processes {
   void join(meeting_place const& at, detail::sockets::clock::time_point end) {
     for (int news : {0, 1}) {
       detail::sockets::connection made = detail::sockets::connect(at.host, at.port, end);
-      greeting mine;
-      mine.rank = rank_;
-      mine.size = size_;
-      mine.news = news;
-      if (!made.is_open() || !made.send(&mine, sizeof mine))
-        throw_error(
-            {"process ", rank_, " has not reached process 0 at ", at.host, ":", at.port, " within ", at.timeout_seconds, " s"});
+      const greeting mine{.rank = rank_, .size = size_, .news = news};
+      if (!made.is_open() || !made.send(&mine, sizeof mine)) throw_unreached(at);
       (news != 0 ? peers_[0].news : peers_[0].data) = std::move(made);
     }
+    detail::sockets::connection const& from_0 = peers_[0].data;
+    greeting its;
+    from_0.wait_at_most(detail::sockets::left_until(end));
+    if (!from_0.receive(&its, sizeof its) || its.magic != greeting{}.magic)
+      throw_error({"process ", rank_, " came to process 0 at ", at.host, ":", at.port, ", which has not said within ",
+                   at.timeout_seconds, " s that all ", size_, " have come"});
+    from_0.wait_at_most({});
+    peers_[0].news.wait_at_most({});
+  }
+  [[noreturn]] void throw_unreached(meeting_place const& at) const {
+    throw_error(
+        {"process ", rank_, " has not reached process 0 at ", at.host, ":", at.port, " within ", at.timeout_seconds, " s"});
   }
 
   static bool tell(peer const& to, std::string const& what) {
@@ -215,23 +230,30 @@ class socket_processes final : public processes {
     else if (bytes > 0) spread(std::move(what), static_cast<int>(from));
   }
 
-  bool note(std::string reason) {
+  // The first reason counts. All others are told it before anything here acts on it: who hears of it here may leave,
+  // and a goodbye that came first would be believed.
+  void spread(std::string reason, int except) {
+    bool first = false;
+    {
+      const std::scoped_lock lock(telling_);
+      if (leaving_) return;
+      first = reason_.empty();
+      if (first) reason_ = std::move(reason);
+      for (std::size_t p = 0; p < peers_.size(); ++p)
+        if (first && peers_[p].news.is_open() && static_cast<int>(p) != except) tell(peers_[p], reason_);
+    }
+    if (!first) {
+      std::unique_lock lock(mutex_);
+      return news_.wait(lock, [this] { return aborted_; });
+    }
     std::vector<std::function<void(std::string const&)>> listeners;
     {
       const std::scoped_lock lock(mutex_);
-      if (aborted_) return false;
       aborted_ = true;
-      reason_ = std::move(reason);
       listeners = std::move(listeners_);
     }
     news_.notify_all();
     for (auto const& each : listeners) each(reason_);
-    return true;
-  }
-  void spread(std::string reason, int except) {
-    if (!note(reason)) return;
-    for (std::size_t p = 0; p < peers_.size(); ++p)
-      if (peers_[p].news.is_open() && static_cast<int>(p) != except) tell(peers_[p], reason);
     for (peer const& each : peers_) each.data.shut();  // who waits in all_gather waits no more
   }
   void throw_if_aborted() {
@@ -241,10 +263,11 @@ class socket_processes final : public processes {
 
   int rank_, size_;
   std::vector<peer> peers_;  // by process; only 0 has all of them, the others have 0
-  std::mutex mutex_;
+  std::mutex telling_;       // held while others are told why, or goodbye
+  std::string reason_;       // written once, under telling_; read after aborted_
+  std::mutex mutex_;         // of what follows
   std::condition_variable news_;
   bool aborted_ = false;
-  std::string reason_;
   std::vector<std::function<void(std::string const&)>> listeners_;
   std::atomic<bool> leaving_{false};
   std::thread watcher_;
