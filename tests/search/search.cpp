@@ -8,6 +8,7 @@
 #include <partita/planning.hpp>
 #include <partita/search/expert_grid.hpp>
 #include <partita/search/from_plan.hpp>
+#include <partita/search/mcmc.hpp>
 #include <partita/search/search.hpp>
 
 using namespace partita;
@@ -69,7 +70,58 @@ double time_of(constraints const& given, search_result<trained>* result = nullpt
   if (result != nullptr) *result = std::move(r);
   return seconds;
 }
+// At random points of a space: what is known before any table is made is no more than what the point needs.
+template <class Model> void try_needs(Model const& of, constraints const& given) {
+  const plan<training<Model, adamw, clip_norm>> empty(training<Model, adamw, clip_norm>{of, {}, {}, {}}, {});
+  const costs k(slow_cluster());
+  const spaces::plan_space space(empty.traced(), empty.traced().forward_count, k, given);
+  spaces::problem const& p = space.of();
+  const spaces::sequences stretches(p.chain);
+  std::mt19937 random(1);
+  constexpr double rounding = 1 + 1e-9;
+  double nearest = 0;
+  for (int i = 0; i < 60; ++i) {
+    const int c = std::uniform_int_distribution<int>(0, static_cast<int>(p.configurations.size()) - 1)(random);
+    spaces::configuration const& configured = p.configurations[static_cast<std::size_t>(c)];
+    const spaces::shape s = p.make_shape(configured.shape);
+    const spaces::shape_needs needs = p.needs(configured.shape);
+    const spaces::choice x = spaces::random_choice(p, s, c, random);
+    if (!x.found()) continue;
+    for (spaces::stage_choice const& stage : x.stages)
+      for (std::size_t n = 0; n < stage.segments.size(); ++n) {
+        const std::size_t kind = static_cast<std::size_t>(p.chain[static_cast<std::size_t>(stage.begin) + n]);
+        spaces::variant const& v = s.grids[static_cast<std::size_t>(stage.grid)].kinds[kind][static_cast<std::size_t>(stage.segments[n].variant)];
+        const spaces::segment_cost own = spaces::cost_in_stage(spaces::cost_of(*v.costs, stage.segments[n].options.data()), v.replays);
+        spaces::segment_needs const& least = needs.kinds[kind];
+        CHECK(least.seconds + (v.replays ? least.again : 0) <= own.time * rounding + 1e-15);
+        CHECK(least.step <= own.step * rounding);
+        CHECK(least.held <= own.held * rounding);
+        CHECK((v.replays ? least.flight_again : least.flight_kept) <= own.flight * rounding);
+      }
+    // In the memory that the point takes nothing is faster than the bound.
+    const spaces::total t = spaces::time_and_memory(p, s, x);
+    const double bound = spaces::stage_packing(configured, stretches.counts(), needs, t.memory).least(configured.bound, spaces::infinite);
+    CHECK(bound <= t.time * rounding);
+    nearest = std::max(nearest, bound / t.time);
+  }
+  CHECK(nearest > 0.02);
+}
 }  // namespace
+
+TEST_CASE("what a segment needs at the least, known before any table is made, is no more than what any choice does") {
+  constraints given;
+  try_needs(model{}, given);
+  try_needs(model_with_views{}, given);
+  given.schedules = {schedule_kind::zero_bubble_h1, schedule_kind::zero_bubble_h2, schedule_kind::interleaved, schedule_kind::gpipe};
+  try_needs(model{}, given);
+  given = {};
+  given.coshard = {2, 4};
+  try_needs(model{}, given);
+  given.recompute = {{glob("*"), recompute_rule::always}};
+  try_needs(model{}, given);
+  try_needs(model{}, constrained<only::recompute<recompute_rule::always>>());
+  try_needs(model{}, constrained<only::recompute<recompute_rule::never>>());
+}
 
 TEST_CASE("a search gives a plan that verifies, with its bound and why") {
   search_result<trained> r{plan<trained>(), 0, 0, 0, {}};

@@ -8,7 +8,7 @@ namespace partita::testing {
 
 class random_space {
  public:
-  explicit random_space(unsigned seed) : random_(seed) {}
+  explicit random_space(unsigned seed) : random_(seed), tells_needs_(seed % 4 != 0) {}
   spaces::problem make() {
     using namespace spaces;
     problem p;
@@ -21,6 +21,7 @@ class random_space {
     p.shapes = pick(1, 2);
     for (int s = 0; s < p.shapes; ++s) shapes->push_back(make_shape(kinds));
     p.make_shape = [shapes](int s) { return (*shapes)[static_cast<std::size_t>(s)]; };
+    if (tells_needs_) p.needs = [shapes](int s) { return needs_of((*shapes)[static_cast<std::size_t>(s)]); };
     for (int c = 0, n = pick(1, 3); c < n; ++c) {
       configuration x;
       x.shape = pick(0, p.shapes - 1);
@@ -31,6 +32,34 @@ class random_space {
       p.configurations.push_back(x);
     }
     return p;
+  }
+  // The least of every figure over all choices.
+  static spaces::shape_needs needs_of(spaces::shape const& s) {
+    using namespace spaces;
+    shape_needs all{s.micro_batches, {}};
+    for (std::size_t k = 0; k < s.grids.front().kinds.size(); ++k) {
+      segment_needs x{infinite, infinite, infinite, infinite, infinite, infinite};
+      for (grid_choice const& grid : s.grids)
+        for (variant const& v : grid.kinds[k]) {
+          bool has_twin = false;
+          for (variant const& other : grid.kinds[k]) has_twin = has_twin || (!other.replays && other.costs == v.costs);
+          if (v.replays && !has_twin) x.again = 0;
+          each_choice(*v.costs, [&](std::vector<int> const& options) {
+            const cost c = cost_of(*v.costs, options.data());
+            const segment_cost in_stage = cost_in_stage(c, v.replays);
+            x.seconds = std::min(x.seconds, in_stage.time);
+            if (v.replays) x.again = std::min(x.again, c.forward);
+            x.step = std::min(x.step, c.step);
+            x.held = std::min(x.held, c.held);
+            double& flight = v.replays ? x.flight_again : x.flight_kept;
+            flight = std::min(flight, in_stage.flight);
+          });
+        }
+      if (x.again == infinite) x.again = 0;
+      x.flight_again = std::min(x.flight_again, x.flight_kept);
+      all.kinds.push_back(x);
+    }
+    return all;
   }
   int pick(int low, int high) { return std::uniform_int_distribution<int>(low, high)(random_); }
   bool chance(int n) { return pick(1, n) == 1; }
@@ -96,7 +125,16 @@ class random_space {
         if (b == a + 1 || chance(3)) join(a, b);
     return t;
   }
+  template <class Visit> static void each_choice(spaces::table const& t, Visit&& visit) {
+    std::vector<int> options(t.options.size(), 0);
+    for (std::size_t v = 0; v < options.size();) {
+      if (v == 0) visit(static_cast<std::vector<int> const&>(options));
+      if (++options[v] < t.options[v]) v = 0;
+      else options[v++] = 0;
+    }
+  }
   std::mt19937 random_;
+  bool tells_needs_;
   int most_memory_ = 10;
 };
 

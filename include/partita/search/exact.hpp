@@ -55,15 +55,27 @@ inline exact_outcome exact(problem const& p, exact_options const& how = {}, choi
       r.memory = t.memory;
     }
   }
-  // The one with the least bound next. A bound is first what is known without the shape, then a closer one.
+  // The one with the least bound next. A bound is first what is known without the shape, then what fits into its memory, then
+  // what the shape's tables say.
+  enum step { untouched, packed, bounded, solved };  // solved: without listing
   struct open {
     double bound;
-    int id, steps;  // taken: none, a closer bound, solved without listing
+    int id;
+    step taken;
     bool operator<(open const& o) const { return std::tie(bound, id) > std::tie(o.bound, o.id); }
   };
   std::priority_queue<open> queue;
-  for (std::size_t i = 0; i < p.configurations.size(); ++i) queue.push({p.configurations[i].bound, static_cast<int>(i), 0});
+  for (std::size_t i = 0; i < p.configurations.size(); ++i) queue.push({p.configurations[i].bound, static_cast<int>(i), untouched});
   std::map<int, std::unique_ptr<configuration_solver>> solvers;
+  std::vector<double> bounds(p.configurations.size(), -1);
+  auto pack = [&](int configuration) {
+    double& bound = bounds[static_cast<std::size_t>(configuration)];
+    if (bound >= 0) return bound;
+    spaces::configuration const& c = p.configurations[static_cast<std::size_t>(configuration)];
+    bound = c.bound;
+    if (p.needs && p.limit < infinite) bound = stage_packing(c, stretches.counts(), p.needs(c.shape), p.limit).least(bound, r.time);
+    return bound;
+  };
   // Others of a shape that will want a closer bound soon get it while the shape is there.
   constexpr double soon = 1.3;
   std::vector<std::vector<int>> of_shape(static_cast<std::size_t>(p.shapes));
@@ -78,15 +90,19 @@ inline exact_outcome exact(problem const& p, exact_options const& how = {}, choi
       break;
     }
     const int id = p.configurations[static_cast<std::size_t>(next.id)].shape;
-    if (next.steps == 0) {
+    if (next.taken == untouched) {
+      queue.push({pack(next.id), next.id, packed});
+      continue;
+    }
+    if (next.taken == packed) {
       if (close[static_cast<std::size_t>(next.id)] < 0)
         for (int other : of_shape[static_cast<std::size_t>(id)])
-          if (const double bound = p.configurations[static_cast<std::size_t>(other)].bound;
-              close[static_cast<std::size_t>(other)] < 0 && bound <= next.bound * soon && bound < r.time) {
+          if (const double most = next.bound * soon; close[static_cast<std::size_t>(other)] < 0 &&
+              p.configurations[static_cast<std::size_t>(other)].bound <= most && pack(other) <= most && pack(other) < r.time) {
             ++r.bounded;
-            close[static_cast<std::size_t>(other)] = std::max(bound, configuration_solver(p, stretches, shape_of(id), other, how).first_bound());
+            close[static_cast<std::size_t>(other)] = std::max(pack(other), configuration_solver(p, stretches, shape_of(id), other, how).first_bound());
           }
-      queue.push({std::max(next.bound, close[static_cast<std::size_t>(next.id)]), next.id, 1});
+      queue.push({std::max(next.bound, close[static_cast<std::size_t>(next.id)]), next.id, bounded});
       continue;
     }
     shape_solver& s = shape_of(id);
@@ -96,14 +112,14 @@ inline exact_outcome exact(problem const& p, exact_options const& how = {}, choi
       ++shapes[id].solvers;
       ++r.solved;
     }
-    r.listed += next.steps == 2;
-    configuration_solver::answer a = solver->solve(r.time, next.steps == 2, queue.empty() ? infinite : queue.top().bound);
+    r.listed += next.taken == solved;
+    configuration_solver::answer a = solver->solve(r.time, next.taken == solved, queue.empty() ? infinite : queue.top().bound);
     if (a.best.found()) {
       r.best = std::move(a.best);
       r.time = a.time;
       r.memory = time_and_memory(p, s.of(), r.best).memory;
     }
-    if (a.open) queue.push({std::max(a.bound, next.bound), next.id, a.paused ? next.steps : 2});
+    if (a.open) queue.push({std::max(a.bound, next.bound), next.id, a.paused ? next.taken : solved});
     else {
       r.lower_bound = std::min(r.lower_bound, a.bound);
       solvers.erase(next.id);

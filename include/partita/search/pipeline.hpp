@@ -6,6 +6,7 @@
 
 #include <partita/search/brute_force.hpp>
 #include <partita/search/listing.hpp>
+#include <partita/search/packing.hpp>
 #include <partita/search/stage_chain.hpp>
 
 namespace partita::spaces {
@@ -85,7 +86,19 @@ class configuration_solver {
       const int together = (q_.counts()[k] + stages_ - 1) / stages_;
       if (together > 0) least = std::max(least, together * needs_[k].worth + fill_ * (time - together * needs_[k].time));
     }
-    return least;
+    return packed(least);
+  }
+  // What fits, with what the tables say about time.
+  double packed(double least) const {
+    if (!p_.needs || p_.limit == infinite) return least;
+    shape_needs needs = p_.needs(c_.shape);
+    for (std::size_t k = 0; k < needs_.size(); ++k) {
+      segment_needs& x = needs.kinds[k];
+      if (needs_[k].time == infinite) continue;
+      x.seconds = std::max(x.seconds, needs_[k].time);
+      x.step = std::max(x.step, needs_[k].worth - m_ * x.seconds);
+    }
+    return stage_packing(c_, q_.counts(), needs, p_.limit).least(least, known_);
   }
   // Looks at no more stages than it takes to have a chain of them. False: no chain fits, or none is fast enough.
   bool open_window(answer& a) {

@@ -189,12 +189,27 @@ struct configuration {
   double bound = 0;  // no choice in it takes less time; known before the shape is made
 };
 
+// What a segment needs at the least on any grid, each figure on its own: no choice has less of any.
+struct segment_needs {
+  double seconds = 0;       // per micro-batch
+  double again = 0;         // more of them where it is run again
+  double step = 0;          // seconds per step; of all micro-batches and the step together: m * seconds + step
+  double held = 0;          // bytes
+  double flight_kept = 0;   // bytes per micro-batch in flight
+  double flight_again = 0;  // the same where it is run again
+};
+struct shape_needs {
+  int micro_batches = 1;
+  std::vector<segment_needs> kinds;
+};
+
 struct problem {
   std::vector<int> chain;       // kinds of segments, in order
   std::vector<bool> may_begin;  // a stage may begin with this segment; empty: with any
   std::vector<configuration> configurations;
   int shapes = 0;
   std::function<shape(int)> make_shape;
+  std::function<shape_needs(int)> needs;  // of a shape, without making it; empty: not known
   double limit = infinite;      // bytes per device
 
   int segments() const { return static_cast<int>(chain.size()); }

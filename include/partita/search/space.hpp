@@ -169,7 +169,7 @@ class plan_space {
     for (segment const& s : model_.segments)
       for (searched_op const& x : s.ops)
         for (searched_weight const& w : x.weights)
-          if (w.owned) bytes += w.stored_bytes + w.used_bytes + w.gradient_bytes + w.state_bytes;
+          if (w.owned) bytes += held_by(w);
     return bytes;
   }
   // Seconds that all the FLOPs of a step take one device that is as efficient as it can be.
@@ -188,37 +188,53 @@ class plan_space {
       }
     return seconds;
   }
-  // Seconds that the ops of all segments take `n` devices which share them evenly, at the least.
-  struct least_seconds {
-    double micro_batch = 0, step = 0;
-  };
-  least_seconds least_time(int n, std::size_t micro_samples) const {
-    std::vector<least_seconds> of_kind;
+  // What a segment of every kind needs of `n` devices which share its ops and its bytes evenly, at the least.
+  shape_needs least_needs(int n, int micro_batches, std::size_t micro_samples) const {
+    shape_needs r{micro_batches, {}};
     for (int first : model_.first_of_kind) {
-      least_seconds& r = of_kind.emplace_back();
-      for (searched_op const& x : model_.segments[static_cast<std::size_t>(first)].ops) {
+      segment const& s = model_.segments[static_cast<std::size_t>(first)];
+      segment_needs& k = r.kinds.emplace_back();
+      double forward = 0, kept = 0;
+      for (searched_op const& x : s.ops) {
+        std::size_t extents[max_dims]{};
         auto share = [&](op_info const& f, std::size_t const* wholes) {
-          std::size_t extents[max_dims]{};
           for (int d = 0; d < f.dim_count; ++d) {
             const bool batch = model_.batch != nullptr && f.dims[d].axis->id == model_.batch->id;
             extents[d] = batch ? std::min(wholes[d], micro_samples) : wholes[d];
           }
           return costs_->least_share(work_of(f, extents), n);
         };
-        r.micro_batch += share(*x.info, x.wholes);
-        for (caused_op const& b : x.backward) r.micro_batch += share(*b.info, b.wholes);
-        for (searched_weight const& w : x.weights)
-          if (w.owned)
-            for (caused_op const& u : w.updates) r.step += costs_->least_share(work_of(*u.info, u.wholes), n);
+        for (caused_op const& b : x.backward) k.seconds += share(*b.info, b.wholes);
+        forward += share(*x.info, x.wholes);
+        for (int o = 0; o < x.info->output_count; ++o)
+          if (x.output_kept[o] && !x.info->is_view)
+            kept += elements_of(x.info->outputs[o], extents) * static_cast<double>(size_of(x.info->outputs[o].type)) / n;
+        for (searched_weight const& w : x.weights) {
+          if (!w.owned) continue;
+          k.held += held_by(w) / n;
+          for (caused_op const& u : w.updates) k.step += costs_->least_share(work_of(*u.info, u.wholes), n);
+        }
       }
+      k.seconds += forward;
+      for (int t : s.enters) k.flight_again += bytes_of(t, micro_samples) / n;
+      k.flight_kept = k.flight_again + kept;
+      const std::vector<way_to_run> ways = ways_of(first);
+      if (std::any_of(ways.begin(), ways.end(), [](way_to_run const& way) { return way.turns > 1; })) k.flight_kept = k.flight_again;
+      else if (ways.front().again) {
+        k.seconds += forward;
+        k.flight_kept = k.flight_again;
+      } else if (ways.size() > 1) k.again = forward;
+      else k.flight_again = k.flight_kept;
     }
-    least_seconds all;
-    for (int kind : problem_.chain) {
-      all.micro_batch += of_kind[static_cast<std::size_t>(kind)].micro_batch;
-      all.step += of_kind[static_cast<std::size_t>(kind)].step;
-    }
-    return all;
+    return r;
   }
+  double bytes_of(int tensor, std::size_t micro_samples) const {
+    searched_tensor const& x = model_.tensors[static_cast<std::size_t>(tensor)];
+    double b = static_cast<double>(size_of(x.as->type));
+    for (int a = 0; a < x.as->rank; ++a) b *= static_cast<double>(x.is_batch[a] ? std::min(x.wholes[a], micro_samples) : x.wholes[a]);
+    return b;
+  }
+  static double held_by(searched_weight const& w) { return w.stored_bytes + w.used_bytes + w.gradient_bytes + w.state_bytes; }
   void make_problem() {
     for (segment const& s : model_.segments) {
       problem_.chain.push_back(s.kind);
@@ -234,24 +250,41 @@ class plan_space {
     for (int n : device_counts())
       for (int m : micro_batch_counts()) {
         shape_info info{n, m, {}, possible_grids(n, m)};
-        const least_seconds least = least_time(n, micro_samples_of(info));
+        const shape_needs least = least_needs(n, m, micro_samples_of(info));
+        segment_needs sum;
+        for (int kind : problem_.chain) {
+          sum.seconds += least.kinds[static_cast<std::size_t>(kind)].seconds;
+          sum.step += least.kinds[static_cast<std::size_t>(kind)].step;
+        }
         for (searched_schedule const& schedule : schedules) {
           if (info.grids.empty() || (schedule.splits() && needs_replays()) || (schedule.chunks > 1 && !begins_anywhere)) continue;
           info.schedule = schedule;
           const pipeline_schedule rule = schedule.rule();
-          const double per_micro_batch = std::max(work / n / m, least.micro_batch), fill = schedule.splits() ? 0 : rule.fill;
+          const double per_micro_batch = std::max(work / n / m, sum.seconds), fill = schedule.splits() ? 0 : rule.fill;
           bool used = false;
           for (int p : stages) {
             if (static_cast<long>(p) * n > available_ || p > segments() || p * n * problem_.limit < held) continue;
             if (!schedule.possible(problem_.chain, p, m)) continue;
-            problem_.configurations.push_back({static_cast<int>(shapes_.size()), p, rule, per_micro_batch * (fill + (m - fill) / p) + least.step / p});
+            problem_.configurations.push_back({static_cast<int>(shapes_.size()), p, rule, per_micro_batch * (fill + (m - fill) / p) + sum.step / p});
             used = true;
           }
-          if (used) shapes_.push_back(info);
+          if (!used) continue;
+          shapes_.push_back(info);
+          needs_.push_back(schedule.splits() ? without_times(least) : least);
         }
       }
     problem_.shapes = static_cast<int>(shapes_.size());
     problem_.make_shape = [this](int id) { return make_shape(shapes_[static_cast<std::size_t>(id)]); };
+    problem_.needs = [this](int id) { return needs_[static_cast<std::size_t>(id)]; };
+  }
+  // Where gradients of weights fill what would be a bubble, time per micro-batch becomes time per step, how much is not known
+  // yet, and no segment runs again.
+  static shape_needs without_times(shape_needs r) {
+    for (segment_needs& k : r.kinds) {
+      k.seconds = k.again = k.step = 0;
+      k.flight_again = k.flight_kept;
+    }
+    return r;
   }
   shape make_shape(shape_info const& s) const {
     shape r;
@@ -312,6 +345,7 @@ class plan_space {
   std::vector<std::vector<int>> rule_sets_;
   std::vector<axis_info const*> boundary_;
   std::vector<shape_info> shapes_;
+  std::vector<shape_needs> needs_;  // by shape
   problem problem_;
   int available_ = 1;
   mutable std::map<std::tuple<int, int, int, int, int, int>, table_key> keys_;  // by kind, devices, micro-batches, grid, variant, schedule
