@@ -153,6 +153,21 @@ TEST_CASE("pieces of keys are merged") {
       {}, {}, number));
 }
 
+// The log of the sum is about 10,000, rounded to a thousandth: the shares of the pieces must add up to one nevertheless, since
+// the gradients of q and k are differences of products with y.
+TEST_CASE("pieces of keys whose scores are large are shares of one") {
+  const auto op = lone_op::make<pt::attention_op<false>, of<pt::f32, position>, of<pt::f32, far>, of<pt::f32, far>>(
+      {}, bound, [](int input, std::size_t i) { return input == 2 ? 1.0 : 67.0 + 1e-3 * number(input, i); });
+  std::vector<buffer> made = op.make_outputs(op.wholes);
+  int t = 0;
+  while (!op.info.dims[t].merged) ++t;
+  std::size_t offsets[pt::max_dims]{}, extents[pt::max_dims]{};
+  for (int d = 0; d < op.info.dim_count; ++d) extents[d] = op.wholes[d];
+  extents[t] = 1;
+  for (; offsets[t] < op.wholes[t]; ++offsets[t]) op.run(offsets, extents, made, offsets[t] > 0);
+  for (std::size_t i = 0; i < made[0].size(); ++i) CHECK(made[0].get(i) == doctest::Approx(1).epsilon(1e-6));
+}
+
 TEST_CASE("pieces of its gradient: keys as well") {
   check_cuts(gradient_op<false, pt::f32, position, far>(bound));
   check_cuts(gradient_op<true, pt::f64, position, position>({}));

@@ -8,6 +8,11 @@ TEST_CASE("a plan that names no mode, whose parts are of what it does not speak 
   CHECK_MESSAGE(r.fault.empty(), r.fault);
 }
 
+TEST_CASE("a ring whose scores are large: attention that is all but certain of its keys") {
+  const partita::testing::trial_result r = partita::testing::run_trial(111395);
+  CHECK_MESSAGE(r.fault.empty(), r.fault);
+}
+
 TEST_CASE("random models under random plans do what one device does") {
   for (unsigned seed = 0; seed < 60; ++seed) {
     const partita::testing::trial_result r = partita::testing::run_trial(seed, {.on_threads = seed % 8 < 2});

@@ -1,7 +1,8 @@
 // Scaled dot-product attention (Vaswani et al. 2017, section 3.2.1), for every sequence and head:
 //   y = softmax(q k^T / sqrt(d)) v
 // Probabilities are never kept. On the CPU they are made for a block of queries at a time: the memory of a worker grows with
-// the number of keys. A GPU makes them for a tile of keys at a time (attention_rows.hpp). The backward pass makes them again from the log of each query's sum of exponentials (Dao et al. 2022).
+// the number of keys. A GPU makes them for a tile of keys at a time (attention_rows.hpp). The backward pass makes them again
+// from the log of each query's sum of exponentials (Dao et al. 2022).
 // With grouped queries (Ainslie et al. 2023) g heads of q share one head of k and v: q has one axis more, behind that of
 // the heads of k and v.
 #pragma once
@@ -175,13 +176,14 @@ template <bool Causal, bool Grouped = false> struct attention_op {
           fresh = static_cast<sum_value>(most + math::log(total));
         }
         if (add) {  // both halves by their share of the sum of exponentials
-          const sum_value before = log_total, most = std::max(before, fresh),
-                          merged = most + math::log(math::exp(before - most) + math::exp(fresh - most));
-          const value kept = static_cast<value>(math::exp(before - merged));
+          // Not by way of the merged log, which is rounded: the shares would not add up to one, and the backward pass takes
+          // differences in which that stays.
+          const sum_value before = log_total, most = std::max(before, fresh), old_part = math::exp(before - most),
+                          new_part = math::exp(fresh - most), total = old_part + new_part;
           value* const y_row = y + here + i * row;
-          team.each(width, [=](std::size_t e) { y_row[e] *= kept; });
-          factor *= static_cast<value>(math::exp(fresh - merged));
-          fresh = merged;
+          team.each(width, [kept = static_cast<value>(old_part / total), y_row](std::size_t e) { y_row[e] *= kept; });
+          factor *= static_cast<value>(new_part / total);
+          fresh = most + math::log(total);
         }
         team.each(seen, [=](std::size_t j) { p_row[j] *= factor; });
         std::fill(p_row + seen, p_row + keys, value(0));
