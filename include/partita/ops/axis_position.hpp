@@ -1,6 +1,7 @@
 // For ops over one axis that the caller names: where it stands, counted from the last.
 #pragma once
 #include <cstddef>
+#include <string_view>
 #include <type_traits>
 
 #include <partita/core/host_device.hpp>
@@ -64,6 +65,16 @@ template <int After, class Call, class F> PARTITA_HOST_DEVICE void each_line(Cal
     });
   }
 }
+
+// The kernel of ops that name the axes of the same bytes anew.
+struct copy_whole_op {
+  static constexpr std::string_view name = "copy", annotation = "... -> ...";
+  template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) {
+    auto const* x = call.template input<0>();
+    auto* y = call.template output<0>();
+    call.each(call.size(), [=](std::size_t i) { y[i] = x[i]; });
+  }
+};
 
 }  // namespace detail
 }  // namespace partita

@@ -16,8 +16,41 @@ template <class...> struct concatenated_tensors_must_differ_in_one_axis;
 template <class...> struct concatenated_axis_is_not_the_sum_of_the_two;
 }  // namespace mistake
 
+namespace detail {
+struct concatenate_kernel_op {
+  static constexpr std::string_view name = "concatenate", annotation = "..., ... -> ...";
+  template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) { run<concatenate_kernel_op>(call); }
+  // Op says what a mistake is in words.
+  template <class Op, class Call> PARTITA_HOST_DEVICE static void run(Call& call) {
+    auto const* a = call.template input<0>();
+    auto const* b = call.template input<1>();
+    auto* y = call.template output<0>();
+    const outer_inner n = around(call, 'a');
+    const std::size_t first = call.extent('a'), second = call.extent('b'), joined = call.extent('c');
+    if (first + second != joined) {
+      call.template refuse<Op>({static_cast<double>(joined), first, second});
+      return;
+    }
+    const std::size_t from_a = first * n.inner, from_b = second * n.inner, all = from_a + from_b;
+    if constexpr (Call::on_host)
+      call.parallel(n.outer, std::max<std::size_t>(1, call.grain / std::max<std::size_t>(1, all)),
+                    [=](std::size_t begin, std::size_t end, std::size_t) {
+                      for (std::size_t row = begin; row < end; ++row) {
+                        std::copy_n(a + row * from_a, from_a, y + row * all);
+                        std::copy_n(b + row * from_b, from_b, y + row * all + from_a);
+                      }
+                    });
+    else
+      call.each(n.outer * all, [=](std::size_t i) {
+        const std::size_t row = i / all, column = i % all;
+        y[i] = column < from_a ? a[row * from_a + column] : b[row * from_b + column - from_a];
+      });
+  }
+};
+}  // namespace detail
+
 // a [..., First, (Trailing axes)], b [..., Second, (..)] -> [..., Joined, (..)]; the axis is number At.
-template <class Joined, int At, int Trailing> struct concatenate_op {
+template <class Joined, int At, int Trailing> struct concatenate_op : runs_kernel_of<detail::concatenate_kernel_op> {
   static constexpr detail::annotation_text text = [] {
     detail::annotation_text t;
     t.put("... a^");
@@ -38,24 +71,12 @@ template <class Joined, int At, int Trailing> struct concatenate_op {
     return gradients{[=] { return apply<slice_op<first, At, Trailing>>(attributes{{0, 0}}, dy); },
                       [=] { return apply<slice_op<second, At, Trailing>>(attributes{{0, 1}}, dy); }};
   }
-  template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) {
-    auto const* a = call.template input<0>();
-    auto const* b = call.template input<1>();
-    auto* y = call.template output<0>();
-    std::size_t inner = 1;
-    for (int i = 0; i < Trailing; ++i) inner *= call.extent(static_cast<char>('p' + i));
-    const std::size_t first = call.extent('a'), second = call.extent('b'), joined = call.extent('c');
-    if (first + second != joined)
-      throw_error({"concatenate: axis ", Joined::name, " has ", joined, " elements, not ", first, " + ", second});
-    const std::size_t from_a = first * inner, from_b = second * inner;
-    call.parallel(call.rest(), std::max<std::size_t>(1, call.grain / std::max<std::size_t>(1, from_a + from_b)),
-                  [=](std::size_t begin, std::size_t end, std::size_t) {
-                    for (std::size_t row = begin; row < end; ++row) {
-                      std::copy_n(a + row * from_a, from_a, y + row * (from_a + from_b));
-                      std::copy_n(b + row * from_b, from_b, y + row * (from_a + from_b) + from_a);
-                    }
-                  });
+  // position and limit are the extents of the two
+  static std::string words_of(data_fault const& f) {
+    return words({"concatenate: axis ", Joined::name, " has ", static_cast<long long>(f.value), " elements, not ", f.position,
+                  " + ", f.limit});
   }
+  template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) { detail::concatenate_kernel_op::run<concatenate_op>(call); }
 };
 
 namespace detail {

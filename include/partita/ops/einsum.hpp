@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include <partita/model/apply.hpp>
+#include <partita/model/runs_kernel_of.hpp>
 #include <partita/ops/annotation_text.hpp>
 #include <partita/ops/contraction.hpp>
 
@@ -85,7 +86,7 @@ template <fixed_string Text> struct einsum_parts {
 };
 }  // namespace detail
 
-template <fixed_string Text, int Which = 0> struct einsum_op {
+template <fixed_string Text, int Which = 0> struct einsum_op : runs_kernel_of<contraction_op> {
   static constexpr std::string_view name = Which == 0 ? "einsum" : "einsum.grad",
                                     annotation = detail::einsum_parts<Text>::texts[Which].view();
   static constexpr bool accumulates = true;

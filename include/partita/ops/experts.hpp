@@ -3,75 +3,97 @@
 // pieces are summed. The experts may be cut: where tokens are cut by a group over the same devices, what lies between is
 // an all-to-all.
 #pragma once
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
+#include <type_traits>
 
+#include <partita/core/data_fault.hpp>
 #include <partita/core/words.hpp>
 #include <partita/ops/pointwise.hpp>
 
 namespace partita {
 
 namespace detail {
-// The slots of a piece: [..., e, c] numbers of tokens, of which those of the piece's own tokens have an index.
-struct slot_table {
-  std::int32_t const* numbers;
-  std::size_t groups, experts, slots, tokens, first, all;
-  template <class Call> static slot_table of(Call const& call, std::int32_t const* numbers) {
-    return {numbers, call.rest(), call.extent('e'), call.extent('c'), call.extent('s'), call.offset('s'), call.whole('s')};
-  }
-  std::size_t count() const { return groups * experts * slots; }
-  std::size_t group_of(std::size_t slot) const { return slot / (experts * slots); }
-  // The token in a slot, counted from the first of the piece; `tokens` and more: empty, or another piece's.
-  std::size_t token(std::size_t slot) const {
-    const std::int64_t number = numbers[slot];
-    if (number >= static_cast<std::int64_t>(all)) refuse(number);
-    return number < 0 ? tokens : static_cast<std::size_t>(number) - first;  // wraps when it lies before this piece
-  }
-
- private:
-  void refuse(std::int64_t number) const {
-    throw_error({"a slot of an expert holds token ", number, ", a group has ", all, " tokens"});
+// What all ops say of a slot whose number is no token's.
+struct reads_slots {
+  static std::string words_of(data_fault const& f) {
+    return words({"a slot of an expert holds token ", static_cast<long long>(f.value), ", a group has ", f.limit, " tokens"});
   }
 };
-// y[group, token, h] += of(slot, column) for the slots of a group in their order. A worker takes columns, so that the
-// additions keep their order whatever the number of workers.
-template <class Call, class T, class F> void add_to_tokens(Call& call, slot_table const& table, std::size_t h, T* y, F of) {
-  constexpr std::size_t width = 64;
+// The slots of a piece: [..., e, c] numbers of tokens, of which those of the piece's own tokens have an index.
+template <class Call> struct slot_table {
+  Call call;
+  std::int32_t const* numbers;
+  std::size_t groups, experts, slots, tokens, first, all;
+  PARTITA_HOST_DEVICE slot_table(Call const& c, std::int32_t const* table)
+      : call(c), numbers(table), groups(c.rest()), experts(c.extent('e')), slots(c.extent('c')), tokens(c.extent('s')),
+        first(c.offset('s')), all(c.whole('s')) {}
+  PARTITA_HOST_DEVICE std::size_t count() const { return groups * experts * slots; }
+  PARTITA_HOST_DEVICE std::size_t group_of(std::size_t slot) const { return slot / (experts * slots); }
+  // The token in a slot, counted from the first of the piece; `tokens` and more: empty, or another piece's.
+  PARTITA_HOST_DEVICE std::size_t token(std::size_t slot) const {
+    const std::int64_t number = numbers[slot];
+    if (number >= static_cast<std::int64_t>(all)) call.template refuse<reads_slots>({static_cast<double>(number), slot, all});
+    return number < 0 ? tokens : static_cast<std::size_t>(number) - first;  // wraps when it lies before this piece
+  }
+};
+// Bytes of the sums of an op that adds to tokens, where kernels see narrow types.
+template <class Shape> std::size_t sums_of_tokens(Shape const& s) {
+  return s.workers > 0 || s.element_size >= sizeof(float) ? 0 : s.rest() * s.extent('s') * s.extent('h') * sizeof(float);
+}
+// y[group, token, h] += of(slot, token, column) for the slots of a group in their order. A member of a team takes columns, so
+// that the additions keep their order.
+template <class Call, class T, class F>
+PARTITA_HOST_DEVICE void sum_into_tokens(Call& call, slot_table<Call> const& table, std::size_t h, T* y, bool add, F of) {
+  constexpr std::size_t width = Call::on_host ? 64 : 256;
   const std::size_t blocks = (h + width - 1) / width, per_group = table.experts * table.slots;
-  const bool add = call.accumulate();
-  call.parallel(table.groups * blocks, 1, [=](std::size_t begin, std::size_t end, std::size_t) {
-    for (std::size_t item = begin; item < end; ++item) {
-      const std::size_t group = item / blocks, column = item % blocks * width, columns = std::min(width, h - column);
-      T* const out = y + group * table.tokens * h + column;
-      if (!add)
-        for (std::size_t s = 0; s < table.tokens; ++s) std::fill_n(out + s * h, columns, T(0));
-      for (std::size_t slot = group * per_group; slot < (group + 1) * per_group; ++slot) {
-        const std::size_t token = table.token(slot);
-        if (token >= table.tokens) continue;
-        for (std::size_t j = 0; j < columns; ++j) out[token * h + j] += of(slot, token, column + j);
-      }
+  call.rows(table.groups * blocks, [=](std::size_t item, auto const& team) {
+    const std::size_t group = item / blocks, column = item % blocks * width, columns = h - column < width ? h - column : width;
+    T* const out = y + group * table.tokens * h + column;
+    if (!add)
+      for (std::size_t s = 0; s < table.tokens; ++s) team.each(columns, [=](std::size_t j) { out[s * h + j] = T(0); });
+    for (std::size_t slot = group * per_group; slot < (group + 1) * per_group; ++slot) {
+      const std::size_t token = table.token(slot);
+      if (token >= table.tokens) continue;
+      team.each(columns, [=](std::size_t j) { out[token * h + j] += of(slot, token, column + j); });
     }
   });
+}
+// The same into an output, which is rounded once.
+template <class Call, class F> PARTITA_HOST_DEVICE void add_to_tokens(Call& call, slot_table<Call> const& table, F of) {
+  auto* const y = call.template output<0>();
+  using element = std::remove_pointer_t<decltype(call.template output<0>())>;
+  const std::size_t h = call.extent('h');
+  const bool add = call.accumulate();
+  if constexpr (sizeof(element) >= sizeof(float)) sum_into_tokens(call, table, h, y, add, of);
+  else {
+    float* const sums = call.template scratch<float>();
+    sum_into_tokens(call, table, h, sums, false, of);
+    call.each(call.template output_size<0>(),
+              [=](std::size_t i) { y[i] = static_cast<element>(add ? float(y[i]) + sums[i] : sums[i]); });
+  }
 }
 }  // namespace detail
 
 // dy [..., e, c, h], slots [..., e, c] -> dx [..., s, h]. x gives its shape alone.
-struct dispatch_gradient_op {
+struct dispatch_gradient_op : detail::reads_slots {
   static constexpr std::string_view name = "dispatch.grad", annotation = "... e+ c+ h, ... e c, ... s h -> ... s h",
                                     dtypes = "T, i32, T -> T";
   static constexpr bool accumulates = true;
   static constexpr double flops_per_point = 0;  // one addition a slot and column, however many tokens there are
+  template <class Shape> static std::size_t workspace(Shape const& s) { return detail::sums_of_tokens(s); }
   template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) {
     auto const* dy = call.template input<0>();
+    using value = detail::compute_type<std::remove_cvref_t<decltype(*dy)>>;
     const std::size_t h = call.extent('h');
-    detail::add_to_tokens(call, detail::slot_table::of(call, call.template input<1>()), h, call.template output<0>(),
-                          [=](std::size_t slot, std::size_t, std::size_t j) { return dy[slot * h + j]; });
+    detail::add_to_tokens(call, detail::slot_table<Call>(call, call.template input<1>()),
+                          [=](std::size_t slot, std::size_t, std::size_t j) { return value(dy[slot * h + j]); });
   }
 };
 // x [..., s, h], slots [..., e, c] -> [..., e, c, h]: each slot's token, zeros in empty ones.
-struct dispatch_op {
+struct dispatch_op : detail::reads_slots {
   static constexpr std::string_view name = "dispatch", annotation = "... s+ h, ... e c -> ... e c h", dtypes = "T, i32 -> T";
   static constexpr double flops_per_point = 0;
   static constexpr auto gradient(auto dy, auto, auto x, auto slots) {
@@ -81,7 +103,7 @@ struct dispatch_op {
     auto const* x = call.template input<0>();
     auto* y = call.template output<0>();
     using element = std::remove_pointer_t<decltype(y)>;
-    const auto table = detail::slot_table::of(call, call.template input<1>());
+    const auto table = detail::slot_table<Call>(call, call.template input<1>());
     const std::size_t h = call.extent('h');
     call.rows(table.count(), [=](std::size_t slot, auto const& team) {
       const std::size_t token = table.token(slot);
@@ -97,7 +119,7 @@ struct dispatch_op {
 };
 
 // dy [..., s, h], gates [..., s, e], slots -> dz [..., e, c, h]: the gate times the token's dy.
-struct combine_gradient_op {
+struct combine_gradient_op : detail::reads_slots {
   static constexpr std::string_view name = "combine.grad", annotation = "... s+ h, ... s+ e, ... e c -> ... e c h",
                                     dtypes = "T, T, i32 -> T";
   static constexpr double flops_per_point = 0;
@@ -107,7 +129,7 @@ struct combine_gradient_op {
     auto* dz = call.template output<0>();
     using element = std::remove_pointer_t<decltype(dz)>;
     using value = detail::compute_type<element>;
-    const auto table = detail::slot_table::of(call, call.template input<2>());
+    const auto table = detail::slot_table<Call>(call, call.template input<2>());
     const std::size_t h = call.extent('h');
     call.rows(table.count(), [=](std::size_t slot, auto const& team) {
       const std::size_t token = table.token(slot), expert = slot / table.slots % table.experts;
@@ -124,7 +146,7 @@ struct combine_gradient_op {
   }
 };
 // dy [..., s, h], z [..., e, c, h], slots -> dgates [..., s, e]: the product of the token's dy with what its expert made.
-struct combine_gates_gradient_op {
+struct combine_gates_gradient_op : detail::reads_slots {
   static constexpr std::string_view name = "combine.gates.grad",
                                     annotation = "... s h+, ... e c+ h+, ... e c+ -> ... s e", dtypes = "T, T, i32 -> T";
   static constexpr double flops_per_point = 0;
@@ -134,7 +156,7 @@ struct combine_gates_gradient_op {
     auto* dgates = call.template output<0>();
     using element = std::remove_pointer_t<decltype(dgates)>;
     using value = detail::compute_type<element>;
-    const auto table = detail::slot_table::of(call, call.template input<2>());
+    const auto table = detail::slot_table<Call>(call, call.template input<2>());
     const std::size_t h = call.extent('h');
     call.rows(table.groups * table.experts, [=](std::size_t row, auto const& team) {
       const std::size_t group = row / table.experts, expert = row % table.experts;
@@ -153,7 +175,7 @@ struct combine_gates_gradient_op {
 };
 // z [..., e, c, h], gates [..., s, e], slots [..., e, c] -> [..., s, h]: for every token the sum over the slots that hold
 // it of gate times z; zeros for a token in none.
-struct combine_op {
+struct combine_op : detail::reads_slots {
   static constexpr std::string_view name = "combine", annotation = "... e+ c+ h, ... s e+, ... e c -> ... s h",
                                     dtypes = "T, T, i32 -> T";
   static constexpr bool accumulates = true;
@@ -162,14 +184,16 @@ struct combine_op {
     return gradients{[=] { return apply<combine_gradient_op>(dy, gates, slots); },
                      [=] { return apply<combine_gates_gradient_op>(dy, z, slots); }, none{}};
   }
+  template <class Shape> static std::size_t workspace(Shape const& s) { return detail::sums_of_tokens(s); }
   template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) {
     auto const* z = call.template input<0>();
-    auto const* all_gates = call.template input<1>();
-    const auto table = detail::slot_table::of(call, call.template input<2>());
+    auto const* gates = call.template input<1>();
+    using value = detail::compute_type<std::remove_cvref_t<decltype(*z)>>;
+    const detail::slot_table<Call> table(call, call.template input<2>());
     const std::size_t h = call.extent('h');
-    detail::add_to_tokens(call, table, h, call.template output<0>(), [=](std::size_t slot, std::size_t token, std::size_t j) {
+    detail::add_to_tokens(call, table, [=](std::size_t slot, std::size_t token, std::size_t j) {
       const std::size_t row = table.group_of(slot) * table.tokens + token, expert = slot / table.slots % table.experts;
-      return all_gates[row * table.experts + expert] * z[slot * h + j];
+      return value(gates[row * table.experts + expert]) * value(z[slot * h + j]);
     });
   }
 };

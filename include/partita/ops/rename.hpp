@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include <partita/model/apply.hpp>
+#include <partita/model/runs_kernel_of.hpp>
 #include <partita/ops/annotation_text.hpp>
 #include <partita/ops/axis_position.hpp>
 
@@ -17,7 +18,7 @@ namespace detail {
 inline constexpr std::string_view one_axis = "a";
 }
 
-template <class To, int At, int Trailing> struct rename_op {
+template <class To, int At, int Trailing> struct rename_op : runs_kernel_of<detail::copy_whole_op> {
   static constexpr std::string_view name = "rename",
                                     annotation =
                                         detail::about_axes<detail::one_axis, detail::one_axis, Trailing>::text.view();
@@ -28,11 +29,7 @@ template <class To, int At, int Trailing> struct rename_op {
     return gradients{
         apply<rename_op<typename decltype(x)::like_type::template axis_at<At>, At, Trailing>>(dy)};
   }
-  template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) {
-    auto const* x = call.template input<0>();
-    auto* y = call.template output<0>();
-    call.each(call.size(), [=](std::size_t i) { y[i] = x[i]; });
-  }
+  template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) { detail::copy_whole_op::kernel(call); }
 };
 
 namespace ops {

@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include <partita/model/apply.hpp>
+#include <partita/model/runs_kernel_of.hpp>
 #include <partita/ops/annotation_text.hpp>
 #include <partita/ops/axis_position.hpp>
 
@@ -16,11 +17,6 @@ template <class...> struct one_axis_is_not_the_product_of_the_two;
 
 namespace detail {
 inline constexpr std::string_view two_axes = "a b", one_axis_of_two = "(a b)";
-template <class Call> PARTITA_HOST_DEVICE void copy_whole(Call& call) {
-  auto const* x = call.template input<0>();
-  auto* y = call.template output<0>();
-  call.each(call.size(), [=](std::size_t i) { y[i] = x[i]; });
-}
 template <class First, class Second, class One> constexpr bool is_product() {
   constexpr std::size_t a = First::extent, b = Second::extent, one = One::extent;
   return a == unbound || b == unbound || one == unbound || a * b == one;
@@ -34,7 +30,7 @@ template <class First, class Second, int At, int Trailing> struct split_axis_op;
 
 // x [..., First, Second, (Trailing axes)] -> [..., Merged, (...)]; Merged is axis number At. It is cut by the first of
 // the two, in units of the second.
-template <class Merged, int At, int Trailing> struct merge_op {
+template <class Merged, int At, int Trailing> struct merge_op : runs_kernel_of<detail::copy_whole_op> {
   static constexpr std::string_view name = "merge", annotation = detail::about_axes<
                                                         detail::two_axes, detail::one_axis_of_two, Trailing>::text.view();
   static constexpr bool is_view = true, passes_partial = true;
@@ -45,10 +41,10 @@ template <class Merged, int At, int Trailing> struct merge_op {
     return gradients{apply<split_axis_op<typename like_type::template axis_at<At>,
                                           typename like_type::template axis_at<At + 1>, At, Trailing>>(dy)};
   }
-  template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) { detail::copy_whole(call); }
+  template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) { detail::copy_whole_op::kernel(call); }
 };
 // The inverse: axis number At becomes First and Second.
-template <class First, class Second, int At, int Trailing> struct split_axis_op {
+template <class First, class Second, int At, int Trailing> struct split_axis_op : runs_kernel_of<detail::copy_whole_op> {
   static constexpr std::string_view name = "split_axis", annotation = detail::about_axes<
                                                              detail::one_axis_of_two, detail::two_axes, Trailing>::text.view();
   static constexpr bool is_view = true, passes_partial = true;
@@ -59,7 +55,7 @@ template <class First, class Second, int At, int Trailing> struct split_axis_op 
     return gradients{
         apply<merge_op<typename decltype(x)::like_type::template axis_at<At>, At, Trailing>>(dy)};
   }
-  template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) { detail::copy_whole(call); }
+  template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) { detail::copy_whole_op::kernel(call); }
 };
 
 namespace ops {

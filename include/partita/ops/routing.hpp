@@ -7,6 +7,7 @@
 #include <string_view>
 #include <type_traits>
 
+#include <partita/model/runs_kernel_of.hpp>
 #include <partita/ops/pointwise.hpp>
 
 namespace partita {
@@ -16,13 +17,12 @@ template <class...> struct gates_are_of_tokens_and_experts;
 }
 
 // gates [..., tokens, experts]: a token has chosen the experts whose gate is not zero -> the number of the token in each
-// slot of each expert, [..., experts, slots], Slot being axis number At; -1: the slot is empty. First choices (the largest
+// slot of each expert, [..., experts, slots]; -1: the slot is empty. First choices (the largest
 // gate; of equal ones the first) of all tokens in their order, then second ones, and so on: what comes when an expert's
 // slots are full is dropped.
-template <class Slot, int At> struct assign_slots_op {
+struct assign_slots_kernel_op {
   static constexpr std::string_view name = "assign_slots", annotation = "... s^ e^ -> ... e c^", dtypes = "T -> i32";
   static constexpr double flops_per_point = 0;
-  template <int O, int P> using output_axis = std::conditional_t<P == At, Slot, void>;
   template <class Shape> static std::size_t workspace(Shape const& shape) {  // each token's last choice, each expert's tokens
     return shape.rest() * (shape.extent('s') + shape.extent('e')) * sizeof(std::int32_t);
   }
@@ -57,7 +57,7 @@ template <class Slot, int At> struct assign_slots_op {
 
  private:
   // The expert that follows `last` in the order of a token's gates, the first one for -1; -1: there is none.
-  template <class T> static std::int32_t next_choice(T const* gates, std::size_t experts, std::int32_t last) {
+  template <class T> PARTITA_HOST_DEVICE static std::int32_t next_choice(T const* gates, std::size_t experts, std::int32_t last) {
     std::int32_t best = -1;
     for (std::size_t e = 0; e < experts; ++e) {
       const std::int32_t here = static_cast<std::int32_t>(e);
@@ -67,6 +67,11 @@ template <class Slot, int At> struct assign_slots_op {
     }
     return best;
   }
+};
+
+// Slot is axis number At of what it makes.
+template <class Slot, int At> struct assign_slots_op : assign_slots_kernel_op, runs_kernel_of<assign_slots_kernel_op> {
+  template <int O, int P> using output_axis = std::conditional_t<P == At, Slot, void>;
 };
 
 // The derivative of the sum of probabilities; the number of tokens that chose an expert is a constant.

@@ -6,8 +6,10 @@
 #include <string_view>
 #include <type_traits>
 
+#include <partita/core/data_fault.hpp>
 #include <partita/core/words.hpp>
 #include <partita/model/apply.hpp>
+#include <partita/model/runs_kernel_of.hpp>
 #include <partita/ops/annotation_text.hpp>
 #include <partita/ops/axis_position.hpp>
 
@@ -23,17 +25,22 @@ inline constexpr std::string_view long_axis = "a^", short_axis = "b^";
 // Where a slice lies: `rows` rows of `from` elements, of which it is `length` from `begin` on. Attributes: the first
 // index; 1 if it is counted from the end that lets the slice end with the axis (of a concatenation's second part).
 struct slice_place {
-  std::size_t rows, from, begin, length;
+  std::size_t rows = 0, from = 0, begin = 0, length = 0;
 };
-template <int Trailing, class Call> slice_place place_of_slice(Call const& call) {
+// `given` is the letter of the first input's axis.
+template <class Op, class Call> PARTITA_HOST_DEVICE slice_place place_of_slice(Call const& call, char given) {
   const std::size_t whole = call.extent('a'), part = call.extent('b');
-  std::size_t inner = 1;
-  for (int i = 0; i < Trailing; ++i) inner *= call.extent(static_cast<char>('p' + i));
+  const outer_inner n = around(call, given);
   const double first = call.attribute(0) + (call.attribute(1) != 0 ? static_cast<double>(whole) - static_cast<double>(part) : 0);
-  if (!(first >= 0) || first + static_cast<double>(part) > static_cast<double>(whole))
-    throw_error({"slice: elements ", static_cast<long long>(first), " to ",
-                 static_cast<long long>(first) + static_cast<long long>(part), " are not inside an axis of ", whole});
-  return {call.rest(), whole * inner, static_cast<std::size_t>(first) * inner, part * inner};
+  if (!(first >= 0) || first + static_cast<double>(part) > static_cast<double>(whole)) {
+    call.template refuse<Op>({first, part, whole});
+    return {};
+  }
+  return {n.outer, whole * n.inner, static_cast<std::size_t>(first) * n.inner, part * n.inner};
+}
+inline std::string words_of_slice(data_fault const& f) {
+  const long long first = static_cast<long long>(f.value);
+  return words({"slice: elements ", first, " to ", first + static_cast<long long>(f.position), " are not inside an axis of ", f.limit});
 }
 template <class Call> void each_slice_row(Call& call, slice_place const& at, auto f) {
   call.parallel(at.rows, std::max<std::size_t>(1, call.grain / std::max<std::size_t>(1, at.from)),
@@ -41,33 +48,62 @@ template <class Call> void each_slice_row(Call& call, slice_place const& at, aut
                   for (std::size_t row = begin; row < end; ++row) f(row);
                 });
 }
+
+// The kernels: on the CPU by rows, on a GPU by elements.
+struct slice_kernel_op {
+  static constexpr std::string_view name = "slice", annotation = "... -> ...";
+  template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) { run<slice_kernel_op>(call); }
+  static std::string words_of(data_fault const& f) { return words_of_slice(f); }
+  template <class Op, class Call> PARTITA_HOST_DEVICE static void run(Call& call) {
+    auto const* x = call.template input<0>();
+    auto* y = call.template output<0>();
+    const slice_place at = place_of_slice<Op>(call, 'a');
+    if constexpr (Call::on_host)
+      each_slice_row(call, at, [=](std::size_t row) { std::copy_n(x + row * at.from + at.begin, at.length, y + row * at.length); });
+    else
+      call.each(at.rows * at.length, [=](std::size_t i) { y[i] = x[i / at.length * at.from + at.begin + i % at.length]; });
+  }
+};
+struct slice_gradient_kernel_op {
+  static constexpr std::string_view name = "slice.grad", annotation = "... -> ...";
+  template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) { run<slice_gradient_kernel_op>(call); }
+  static std::string words_of(data_fault const& f) { return words_of_slice(f); }
+  template <class Op, class Call> PARTITA_HOST_DEVICE static void run(Call& call) {
+    auto const* dy = call.template input<0>();
+    auto* dx = call.template output<0>();
+    using value = std::remove_pointer_t<decltype(dx)>;
+    const slice_place at = place_of_slice<Op>(call, 'b');
+    if constexpr (Call::on_host)
+      each_slice_row(call, at, [=](std::size_t row) {
+        value* const to = dx + row * at.from;
+        std::fill_n(to, at.begin, value(0));
+        std::copy_n(dy + row * at.length, at.length, to + at.begin);
+        std::fill(to + at.begin + at.length, to + at.from, value(0));
+      });
+    else
+      call.each(at.rows * at.from, [=](std::size_t i) {
+        const std::size_t column = i % at.from - at.begin;  // wraps before the slice
+        dx[i] = column < at.length ? dy[i / at.from * at.length + column] : value(0);
+      });
+  }
+};
 }  // namespace detail
 
 template <class Part, int At, int Trailing> struct slice_op;
 
 // dx [..., Axis, (..)]: dy at the slice, zero elsewhere.
-template <class Axis, int At, int Trailing> struct slice_grad_op {
+template <class Axis, int At, int Trailing> struct slice_grad_op : runs_kernel_of<detail::slice_gradient_kernel_op> {
   static constexpr std::string_view name = "slice.grad",
                                     annotation =
                                         detail::about_axes<detail::short_axis, detail::long_axis, Trailing>::text.view();
   static constexpr bool passes_partial = true;
   static constexpr double flops_per_point = 0;
   template <int O, int P> using output_axis = std::conditional_t<P == At, Axis, void>;
-  template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) {
-    auto const* dy = call.template input<0>();
-    auto* dx = call.template output<0>();
-    using value = std::remove_pointer_t<decltype(dx)>;
-    const detail::slice_place at = detail::place_of_slice<Trailing>(call);
-    detail::each_slice_row(call, at, [=](std::size_t row) {
-      value* const to = dx + row * at.from;
-      std::fill_n(to, at.begin, value(0));
-      std::copy_n(dy + row * at.length, at.length, to + at.begin);
-      std::fill(to + at.begin + at.length, to + at.from, value(0));
-    });
-  }
+  static std::string words_of(data_fault const& f) { return detail::words_of_slice(f); }
+  template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) { detail::slice_gradient_kernel_op::run<slice_grad_op>(call); }
 };
 // x [..., Axis, (Trailing axes)] -> [..., Part, (..)]; the axis is number At.
-template <class Part, int At, int Trailing> struct slice_op {
+template <class Part, int At, int Trailing> struct slice_op : runs_kernel_of<detail::slice_kernel_op> {
   static constexpr std::string_view name = "slice",
                                     annotation =
                                         detail::about_axes<detail::long_axis, detail::short_axis, Trailing>::text.view();
@@ -78,14 +114,8 @@ template <class Part, int At, int Trailing> struct slice_op {
     return gradients{apply<slice_grad_op<typename decltype(x)::like_type::template axis_at<At>, At, Trailing>>(
         attributes{{y.attribute(0), y.attribute(1)}}, dy)};
   }
-  template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) {
-    auto const* x = call.template input<0>();
-    auto* y = call.template output<0>();
-    const detail::slice_place at = detail::place_of_slice<Trailing>(call);
-    detail::each_slice_row(call, at, [=](std::size_t row) {
-      std::copy_n(x + row * at.from + at.begin, at.length, y + row * at.length);
-    });
-  }
+  static std::string words_of(data_fault const& f) { return detail::words_of_slice(f); }
+  template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) { detail::slice_kernel_op::run<slice_op>(call); }
 };
 
 namespace ops {

@@ -16,8 +16,22 @@ template <class...> struct transpose_must_name_the_last_axes_once_each;
 }
 
 namespace detail {
-// y, dense and row-major of these extents; element (i..) of it is x at the sum of i * stride. In tiles when both sides
-// have a stride of 1 along different axes.
+// y, dense and row-major of these extents; element (i..) of it is x at the sum of i * stride.
+template <int Rank, class Call, class T>
+PARTITA_HOST_DEVICE void copy_permuted_by_elements(Call& call, T const* x, T* y, std::array<std::size_t, Rank> const& extents,
+                                                   std::array<std::size_t, Rank> const& strides) {
+  std::size_t size = 1;
+  for (std::size_t extent : extents) size *= extent;
+  call.each(size, [=](std::size_t i) {
+    std::size_t left = i, from = 0;
+    for (std::size_t a = Rank; a-- > 0;) {
+      from += left % extents[a] * strides[a];
+      left /= extents[a];
+    }
+    y[i] = x[from];
+  });
+}
+// The same on the CPU: in tiles when both sides have a stride of 1 along different axes.
 template <int Rank, class Call, class T>
 void copy_permuted(Call& call, T const* x, T* y, std::array<std::size_t, Rank> const& extents,
                    std::array<std::size_t, Rank> const& strides) {
@@ -105,8 +119,10 @@ template <int... Order> struct transpose_op {
       extents[i + 1] = call.extent(static_cast<char>('a' + static_cast<int>(order[i])));
       strides[i + 1] = stride[order[i]];
     }
-    detail::copy_permuted<static_cast<int>(rank)>(call, call.template input<0>(), call.template output<0>(), extents,
-                                                  strides);
+    auto const* x = call.template input<0>();
+    auto* y = call.template output<0>();
+    if constexpr (Call::on_host) detail::copy_permuted<static_cast<int>(rank)>(call, x, y, extents, strides);
+    else detail::copy_permuted_by_elements<static_cast<int>(rank)>(call, x, y, extents, strides);
   }
 };
 

@@ -153,8 +153,12 @@ struct cuda {
  private:
   // Column-major, as cuBLAS is: c [m, n] = alpha op(b of p) op(a of p) + beta c.
   template <class T> static void multiply(on_cuda::product_shape const& s, on_cuda::product const& p) {
-    T const *const a = static_cast<T const*>(p.b), *const b = static_cast<T const*>(p.a);
-    T* const c = static_cast<T*>(p.c);
+    for (std::size_t i = 0; i < s.batch; ++i)
+      multiply(s, p, static_cast<T const*>(p.b) + i * s.next_a, static_cast<T const*>(p.a) + i * s.next_b,
+               static_cast<T*>(p.c) + i * s.next_c);
+  }
+  template <class T>
+  static void multiply(on_cuda::product_shape const& s, on_cuda::product const& p, T const* a, T const* b, T* c) {
     for (std::size_t j = 0; j < s.n; ++j)
       for (std::size_t i = 0; i < s.m; ++i) {
         std::conditional_t<std::is_same_v<T, double>, double, float> total = 0;

@@ -48,7 +48,12 @@ struct kernel_arguments {
 
 inline constexpr std::size_t most_partials = 256;
 
-// c = alpha op(a) op(b), row-major, added to c where `accumulate`. `count` such products, so many elements apart.
+// Equal products, so many elements apart: 0 where they have an operand in common.
+struct product_loop {
+  std::size_t count = 1, a = 0, b = 0, c = 0;
+};
+
+// c = alpha op(a) op(b), row-major, added to c where `accumulate`: one for each step of `batch`, all at once.
 struct product {
   bool transpose_a = false, transpose_b = false, accumulate = false;
   dtype type = f32;
@@ -56,6 +61,7 @@ struct product {
   double alpha = 1;
   void const *a = nullptr, *b = nullptr;
   void* c = nullptr;
+  product_loop batch{};
 };
 
 // What one run of a kernel launches, in order.
@@ -64,6 +70,9 @@ struct launch_step {
   std::size_t per_item = 1;  // elements of one, about
   bool is_product = false;   // and no launch
   product multiply{};
+  static constexpr int most_loops = 4;
+  int loop_count = 0;  // the product is made again for each step of them; what has c in common is added up
+  product_loop loops[most_loops]{};
 };
 struct recording {
   static constexpr int most = 8;
@@ -104,12 +113,21 @@ class recorder_of_launches {
     s.multiply = p;
     to_->add(s);
   }
+  template <class Axis> PARTITA_HOST_DEVICE void multiply(product const& p, Axis const* loops, int count) {
+    launch_step s;
+    s.is_product = true;
+    s.multiply = p;
+    s.loop_count = count;
+    for (int i = 0; i < count; ++i) s.loops[i] = {loops[i].extent, loops[i].a, loops[i].b, loops[i].c};
+    to_->add(s);
+  }
   PARTITA_HOST_DEVICE void refuse(kernel_arguments const&, data_fault const& f) const {
     to_->refused = true;
     to_->fault = f;
   }
 
   static constexpr std::size_t most_at_once = 256;
+  static constexpr bool records = true;
 
  private:
   recording* to_;
@@ -118,6 +136,7 @@ class recorder_of_launches {
 // Runs one of a kernel's loops, in one block of several.
 template <class Team> class runner_of_launch {
  public:
+  static constexpr bool records = false;
   PARTITA_HOST_DEVICE runner_of_launch(int step, std::size_t block, std::size_t blocks)
       : step_(step), block_(block), blocks_(blocks) {}
 
@@ -189,6 +208,7 @@ template <class Op, class Mode, dtype... In> class call {
  public:
   static constexpr int output_count = types::output_count;
   static constexpr bool on_host = false;
+  static constexpr bool records = Mode::records;  // what to launch is written down; else a launch runs
   static constexpr std::size_t grain = 8192;  // which parallel does not ask for here
 
   template <int I> using input_type = element_t<types::inputs[I]>;
@@ -250,7 +270,18 @@ template <class Op, class Mode, dtype... In> class call {
   template <class T> PARTITA_HOST_DEVICE void gemm(bool transpose_a, bool transpose_b, std::size_t m, std::size_t n,
                                                    std::size_t k, std::type_identity_t<double> alpha, T const* a, std::size_t lda,
                                                    T const* b, std::size_t ldb, T* c, std::size_t ldc) const {
-    mode_.multiply({transpose_a, transpose_b, a_->accumulate, types::inputs[0], m, n, k, lda, ldb, ldc, alpha, a, b, c});
+    mode_.multiply({transpose_a, transpose_b, a_->accumulate, types::inputs[0], m, n, k, lda, ldb, ldc, alpha, a, b, c, {}});
+  }
+  // One product for each step of `batch` and of the loops, which give an extent and strides as `a`, `b` and `c`: those without
+  // a stride in c are added up, and come last. Where `records`, at most so many loops.
+  static constexpr int most_loops = launch_step::most_loops;
+  template <class T, class Axis> PARTITA_HOST_DEVICE void gemm_of_each(bool transpose_a, bool transpose_b, std::size_t m,
+                                                                       std::size_t n, std::size_t k, T const* a, std::size_t lda,
+                                                                       T const* b, std::size_t ldb, T* c, std::size_t ldc,
+                                                                       Axis const& batch, Axis const* loops, int count) const {
+    mode_.multiply({transpose_a, transpose_b, a_->accumulate, types::inputs[0], m, n, k, lda, ldb, ldc, 1, a, b, c,
+                    {batch.extent, batch.a, batch.b, batch.c}},
+                   loops, count);
   }
 };
 

@@ -8,6 +8,7 @@
 #include <partita/device/cuda/boxes.hpp>
 #include <partita/device/cuda/call.hpp>
 #include <partita/grad/training.hpp>
+#include <partita/model/runs_kernel_of.hpp>
 
 namespace partita::on_cuda {
 
@@ -44,8 +45,19 @@ using box_launch = void (*)(box_arguments const&, unsigned blocks, unsigned thre
 template <class Launch> struct backend {
   using launcher = on_cuda::launcher;
   template <class Op, dtype... In> static constexpr launcher launch() {
-    return {&detail::record<Op, In...>, &Launch::template run<Op, In...>, &detail::scratch<Op, In...>,
+    if constexpr (requires(Op const* op) { of_kernel<Op, In...>(op); })
+      return of_kernel<Op, In...>(static_cast<Op const*>(nullptr));
+    else return of_kernel<Op, Op, In...>();
+  }
+
+ private:
+  template <class Op, class Kernel, dtype... In> static constexpr launcher of_kernel() {
+    return {&detail::record<Kernel, In...>, &Launch::template run<Kernel, In...>, &detail::scratch<Op, In...>,
             detail::words_of_faults<Op>()};
+  }
+  // Deduced from the base: nvcc would spell what is reached through Op as it is reached.
+  template <class Op, dtype... In, class Kernel> static constexpr launcher of_kernel(runs_kernel_of<Kernel> const*) {
+    return of_kernel<Op, Kernel, In...>();
   }
 };
 

@@ -15,17 +15,20 @@
 
 namespace partita::on_cuda {
 
-// A product as BLAS names it, column-major: c [m, n] = alpha op(a) [m, k] op(b) [k, n] + beta c.
+// A product as BLAS names it, column-major: c [m, n] = alpha op(a) [m, k] op(b) [k, n] + beta c; `batch` of them, so many
+// elements apart.
 struct product_shape {
   bool transpose_a = false, transpose_b = false;
   dtype type = f32;
   std::size_t m = 0, n = 0, k = 0, lda = 0, ldb = 0, ldc = 0;
+  std::size_t batch = 1, next_a = 0, next_b = 0, next_c = 0;
   auto operator<=>(product_shape const&) const = default;
 };
 
 // A row-major matrix is a column-major one turned, and (a b)^T = b^T a^T: the operands change places and nothing is moved.
 inline product_shape shape_of(product const& p) {
-  return {p.transpose_b, p.transpose_a, p.type, p.n, p.m, p.k, p.ldb, p.lda, p.ldc};
+  return {p.transpose_b, p.transpose_a, p.type,        p.n,       p.m,       p.k,      p.ldb,
+          p.lda,         p.ldc,         p.batch.count, p.batch.b, p.batch.a, p.batch.c};
 }
 
 // Belongs to one device, whose thread makes and ends it: all its programs share it, and the workspace, since products run in

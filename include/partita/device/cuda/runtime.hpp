@@ -117,9 +117,9 @@ struct runtime {
     then([&] { return cublasLtMatmulDescCreate(&p.what, compute, scale); });
     then([&] { return cublasLtMatmulDescSetAttribute(p.what, CUBLASLT_MATMUL_DESC_TRANSA, &turn_a, sizeof turn_a); });
     then([&] { return cublasLtMatmulDescSetAttribute(p.what, CUBLASLT_MATMUL_DESC_TRANSB, &turn_b, sizeof turn_b); });
-    then([&] { return layout(p.a, type, s.transpose_a ? s.k : s.m, s.transpose_a ? s.m : s.k, s.lda); });
-    then([&] { return layout(p.b, type, s.transpose_b ? s.n : s.k, s.transpose_b ? s.k : s.n, s.ldb); });
-    then([&] { return layout(p.c, type, s.m, s.n, s.ldc); });
+    then([&] { return layout(p.a, type, s.transpose_a ? s.k : s.m, s.transpose_a ? s.m : s.k, s.lda, s.batch, s.next_a); });
+    then([&] { return layout(p.b, type, s.transpose_b ? s.n : s.k, s.transpose_b ? s.k : s.n, s.ldb, s.batch, s.next_b); });
+    then([&] { return layout(p.c, type, s.m, s.n, s.ldc, s.batch, s.next_c); });
     then([&] { return cublasLtMatmulPreferenceCreate(&limits); });
     then([&] {
       return cublasLtMatmulPreferenceSetAttribute(limits, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace_bytes,
@@ -165,8 +165,14 @@ struct runtime {
     return answer == CUBLAS_STATUS_SUCCESS ? success : result{of_cublas + static_cast<int>(answer)};
   }
   static cublasStatus_t layout(cublasLtMatrixLayout_t& made, cudaDataType_t type, std::size_t rows, std::size_t columns,
-                               std::size_t ld) {
-    return cublasLtMatrixLayoutCreate(&made, type, rows, columns, static_cast<std::int64_t>(ld));
+                               std::size_t ld, std::size_t batch, std::size_t next) {
+    cublasStatus_t answer = cublasLtMatrixLayoutCreate(&made, type, rows, columns, static_cast<std::int64_t>(ld));
+    if (batch == 1 || answer != CUBLAS_STATUS_SUCCESS) return answer;
+    const std::int32_t count = static_cast<std::int32_t>(batch);
+    const std::int64_t apart = static_cast<std::int64_t>(next);
+    answer = cublasLtMatrixLayoutSetAttribute(made, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count);
+    if (answer != CUBLAS_STATUS_SUCCESS) return answer;
+    return cublasLtMatrixLayoutSetAttribute(made, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &apart, sizeof apart);
   }
 };
 
