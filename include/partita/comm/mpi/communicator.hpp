@@ -17,6 +17,7 @@
 #include <string>
 #include <utility>
 
+#include <partita/comm/call.hpp>
 #include <partita/comm/communicator.hpp>
 #include <partita/comm/groups.hpp>
 #include <partita/comm/mpi/cards.hpp>
@@ -24,8 +25,7 @@
 #include <partita/comm/mpi/parts_of_call.hpp>
 #include <partita/comm/mpi/transfers.hpp>
 #include <partita/comm/mpi/words_of_call.hpp>
-#include <partita/comm/threads/call.hpp>
-#include <partita/comm/threads/reduce.hpp>
+#include <partita/comm/reduce.hpp>
 #include <partita/core/list.hpp>
 #include <partita/core/words.hpp>
 
@@ -129,7 +129,7 @@ class mpi_communicator {
  private:
   struct group {
     group(list<int> of, int rank)
-        : ranks(std::move(of)), made(std::make_unique<detail::comm::member[]>(ranks.size())), described(ranks.size()) {
+        : ranks(std::move(of)), made(ranks.size()), described(ranks.size()) {
       for (list<card*>& each : arrived) each.resize(ranks.size(), nullptr);
       me = member(rank);
     }
@@ -142,7 +142,7 @@ class mpi_communicator {
     std::size_t me = 0;       // size(): no member
     std::uint64_t turn = 0;   // calls so far
     std::array<list<card*>, 2> arrived;  // of this turn and, from members that are ahead, the next; by member
-    std::unique_ptr<detail::comm::member[]> made;
+    list<call> made;
     list<detail::comm::described_call> described;
   };
   static constexpr int tag_of_data = 0, tag_of_words = 32767;
@@ -258,8 +258,8 @@ class mpi_communicator {
       }
       wait([this] { return data_.done(); });
     }
-    for (std::size_t m = 0; m < g.size(); ++m) g.made[m].made = agreed || m == g.me ? made : g.described[m].read();
-    std::string fault = detail::comm::fault_of({g.made.get(), g.size()}, g.ranks);
+    for (std::size_t m = 0; m < g.size(); ++m) g.made[m] = agreed || m == g.me ? made : g.described[m].read();
+    std::string fault = detail::comm::fault_of([&](std::size_t m) -> call const& { return g.made[m]; }, g.ranks);
     if (fault.empty()) return;
     give_back(cards);
     throw_error({"group ", index == everybody ? 0 : index - 1, " of ranks ", detail::comm::names_of(g.ranks), ": ", fault});

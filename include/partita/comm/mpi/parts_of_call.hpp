@@ -5,9 +5,9 @@
 #include <cstring>
 #include <span>
 
+#include <partita/comm/call.hpp>
 #include <partita/comm/mpi/cards.hpp>
-#include <partita/comm/threads/call.hpp>
-#include <partita/comm/threads/reduce.hpp>
+#include <partita/comm/reduce.hpp>
 #include <partita/core/list.hpp>
 
 #include <partita/core/begin_planning_code.hpp>

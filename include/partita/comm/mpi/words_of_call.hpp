@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-#include <partita/comm/threads/call.hpp>
+#include <partita/comm/call.hpp>
 #include <partita/core/hash.hpp>
 #include <partita/core/list.hpp>
 

@@ -13,8 +13,8 @@
 #include <span>
 #include <string>
 
+#include <partita/comm/call.hpp>
 #include <partita/comm/communicator.hpp>
-#include <partita/comm/threads/call.hpp>
 #include <partita/core/patience.hpp>
 
 #include <partita/core/begin_planning_code.hpp>

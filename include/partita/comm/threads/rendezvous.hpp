@@ -19,7 +19,7 @@
 
 #include <partita/comm/communicator.hpp>
 #include <partita/comm/groups.hpp>
-#include <partita/comm/threads/call.hpp>
+#include <partita/comm/threads/blocks.hpp>
 #include <partita/core/list.hpp>
 #include <partita/core/patience.hpp>
 
@@ -100,7 +100,7 @@ private:
   // With all members inside: compares the calls and prepares the blocks. False when nothing is left to do. An
   // exception would leave the others waiting; only memory for the words of a mistake can run out.
   bool begin(std::uint64_t turn) noexcept {
-    if (std::string fault = fault_of(members(), ranks_); !fault.empty()) {
+    if (std::string fault = fault_of([this](std::size_t m) -> call const& { return members_[m].made; }, ranks_); !fault.empty()) {
       fault_ = partita::words({"group ", index_, " of ranks ", names_of(ranks_), ": ", fault});
       failed_turn_ = turn;
       return false;

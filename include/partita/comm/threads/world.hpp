@@ -22,13 +22,13 @@
 #include <thread>
 #include <utility>
 
-#include <partita/core/list.hpp>
-#include <partita/core/patience.hpp>
-#include <partita/core/words.hpp>
 #include <partita/comm/communicator.hpp>
 #include <partita/comm/groups.hpp>
 #include <partita/comm/threads/exchange.hpp>
 #include <partita/comm/threads/rendezvous.hpp>
+#include <partita/core/list.hpp>
+#include <partita/core/patience.hpp>
+#include <partita/core/words.hpp>
 
 #include <partita/core/begin_planning_code.hpp>
 
