@@ -288,6 +288,22 @@ TEST_CASE("an expert's plans are simulated, and the best of both is no slower th
   REQUIRE(experts.size() > 10);
   for (std::size_t i = 1; i < experts.size(); ++i)
     if (experts[i].fits) CHECK(experts[i - 1].seconds <= experts[i].seconds);
+  // What is not simulated is no better.
+  expert_options every;
+  every.simulate_all = true;
+  const std::vector<expert_plan> all = expert_grid<trained>(c, as_training<trained>{}, std::vector<binding>{}, every);
+  CHECK(all.front().seconds == experts.front().seconds);
+  CHECK(all.size() == experts.size());
+  for (expert_plan const& x : all) {
+    plan<trained> p;
+    x.cuts(p);
+    completed done;
+    REQUIRE(!verify_plan(p.traced(), p, done, false));
+    const plan_bound least = bound_of(p.traced(), done, costs(c));
+    CHECK(least.seconds <= x.seconds);
+    CHECK(least.seconds > 0);
+    CHECK(least.bytes <= x.memory);
+  }
   const auto found = search<trained>(c);
   const auto best = rescore(found, experts, c);
   CHECK(best.seconds <= experts.front().seconds);

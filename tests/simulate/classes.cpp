@@ -5,6 +5,7 @@
 #include "../support/random_plan.hpp"
 
 #include <partita/cost/presets.hpp>
+#include <partita/simulate/plan_bound.hpp>
 #include <partita/simulate/simulate.hpp>
 
 namespace pt = partita;
@@ -86,6 +87,18 @@ template <class Training> int compare(unsigned seeds, auto model_of) {
         done[lane].push_back(c.times[i].end);
       }
     }
+    // The same without the programs at hand.
+    pt::simulate_options streamed = how;
+    streamed.keep_programs = false;
+    const pt::simulation bare = pt::simulate(shared, k, streamed);
+    CHECK(bare.seconds == s.seconds);
+    CHECK(bare.peak_bytes() == s.peak_bytes());
+    CHECK(bare.parts.exposed == s.parts.exposed);
+    CHECK(bare.classes.front().what.instructions.empty());
+    // A bound is one.
+    const pt::plan_bound least = pt::bound_of(p.g, p.c, k);
+    CHECK(least.seconds <= s.seconds * (1 + 1e-9));
+    CHECK(least.bytes <= static_cast<double>(s.peak_bytes()));
     // Fewer classes than are exact: a guess that ends.
     const pt::rank_classes few = pt::find_rank_classes(shared, k, 1);
     CHECK(few.all.size() <= classes.all.size());

@@ -26,13 +26,16 @@ class rank_lowering {
     p_.rank = rank_;
     p_.groups = s_.groups();
     p_.digest = s_.digest();
-    for (int id = 0; id < c_.nodes.size; ++id) store(id);
+    for (int id = 0; id < c_.nodes.size; ++id) {
+      store(id);
+      takes_part_.push_back(s_.takes_part(id, rank_) && (!forward_ || s_.in_forward(id)));
+    }
     list<instance> const& order = s_.order();
     for (std::size_t k = 0; k < order.size();) {
       const int bucket = order[k].bucket;
       if (bucket >= 0) build_.begin_bucket();
       do {
-        if (!forward_ || s_.in_forward(order[k].node)) lower(order[k]);
+        if (takes_part_[static_cast<std::size_t>(order[k].node)]) lower(order[k]);
         build_.next_in_bucket();
         ++k;
       } while (bucket >= 0 && k < order.size() && order[k].bucket == bucket);
@@ -373,6 +376,7 @@ class rank_lowering {
   move_lowering moves_;
   ring_lowering rings_;
   time_sums sums_;
+  list<bool> takes_part_;  // by node
   list<list<held>> values_;
   list<known_view> views_;
   list<int> last_view_;  // by buffer

@@ -74,6 +74,19 @@ class lowering {
   list<list<int>> const& groups() const { return groups_; }
   // Does the forward part, up to the model's outputs, need this node?
   bool in_forward(int node) const { return forward_[static_cast<std::size_t>(node)]; }
+  // Has a rank anything to do in a node? Of a pipeline's nodes those of its own stage: asked once, not for every micro-batch.
+  bool takes_part(int node, int rank) const {
+    auto is_of = [&](placement const& w) {
+      int c[max_levels]{};
+      return w.coordinates_of(rank, c);
+    };
+    partita::node const& n = completed_->nodes[node];
+    if (n.kind != node_kind::move || n.ring != ring_kind::none) return is_of(n.over.where);
+    route const& way = route_of(node);
+    bool any = is_of(way.start.where);
+    for (transition_step const& step : way.steps) any = any || is_of(step.after.where);
+    return any;
+  }
   int const* sizes() const { return plan_->sizes(0); }
   std::uint64_t digest() const { return digest_; }
 

@@ -12,6 +12,13 @@ class time_sums {
  public:
   explicit time_sums(lowering const& s) : s_(s), of_(static_cast<std::size_t>(s.plan_completed().values.size), -1) {
     completed const& c = s.plan_completed();
+    auto note = [&](moment_entry const& m) {
+      if (m.node.what == between::accumulate) ordered_.push_back(m);
+    };
+    for (wish const& w : s.plan().wishes()) {
+      note(w.first);
+      note(w.second);
+    }
     for (int id = 0; id < c.nodes.size; ++id)
       if (node const& a = c.nodes[id]; a.kind == node_kind::assemble && adds(a)) of_[static_cast<std::size_t>(c.input(a, 0))] = id;
   }
@@ -27,11 +34,8 @@ class time_sums {
 
  private:
   bool is_ordered(int id) const {
-    auto names = [&](moment_entry const& m) {
-      return m.node.what == between::accumulate && is_between(s_.graph(), s_.plan(), s_.plan_completed(), id, m);
-    };
-    for (wish const& w : s_.plan().wishes())
-      if (names(w.first) || names(w.second)) return true;
+    for (moment_entry const& m : ordered_)
+      if (is_between(s_.graph(), s_.plan(), s_.plan_completed(), id, m)) return true;
     return false;
   }
   bool adds(node const& a) const {
@@ -53,6 +57,7 @@ class time_sums {
 
   lowering const& s_;
   list<int> of_;  // by value
+  list<moment_entry> ordered_;  // sums that wishes name: few, where a pipeline of many micro-batches has thousands of wishes
 };
 
 }  // namespace partita::detail

@@ -1,5 +1,6 @@
-// What an expert tries: every Megatron-style plan, data x tensor x pipeline parallelism with the usual options, each
-// simulated. The measure for a search: `rescore` takes the best of both by the simulator.
+// What an expert tries: every Megatron-style plan, data x tensor x pipeline parallelism with the usual options, simulated
+// unless a bound says that it is slower than the best, or does not fit. The measure for a search: `rescore` takes the best of
+// both by the simulator.
 #pragma once
 #include <algorithm>
 #include <string>
@@ -12,6 +13,7 @@
 #include <partita/policy/tensor_parallel.hpp>
 #include <partita/policy/zero.hpp>
 #include <partita/search/search.hpp>
+#include <partita/simulate/plan_bound.hpp>
 #include <partita/simulate/simulate.hpp>
 
 #include <partita/core/begin_planning_code.hpp>
@@ -37,13 +39,15 @@ struct expert_cuts {
 };
 struct expert_plan {
   expert_cuts cuts;
-  double seconds = 0, memory = 0;  // simulated; memory in bytes, of the fullest device
-  bool fits = false;
+  double seconds = 0, memory = 0;  // simulated; memory in bytes, of the fullest device. Else what it takes at the least
+  bool fits = false;               // simulated, and it fits
+  bool simulated = false;
 };
 struct expert_options {
   int most_tensor = 8;             // tensor parallelism stays within a node
   std::vector<int> micro_batches;  // empty: powers of two that divide the batch of a replica
   std::vector<int> zero{0, 1};
+  bool simulate_all = false;       // also those of which a bound (simulate/plan_bound.hpp) says that they are not the best
 };
 
 // Every expert plan of all devices of a cluster, the fastest that fits first. Plans that the model has no axes or blocks
@@ -58,12 +62,17 @@ std::vector<expert_plan> expert_grid(cluster const& c, as_training<Model> const&
   axis_info const* batch = empty.batch_axis();
   const int samples = batch == nullptr ? 1 : static_cast<int>(g.extent(batch));
   const int devices = k.devices();
-  auto each = [&](expert_cuts const& cuts) {
+  auto made_by = [&](expert_cuts const& cuts) {
     plan<Model> p(model, extents);
     cuts(p);
-    if (p.check()) return;
-    const simulation s = simulate<Model>(p, k);
-    all.push_back({cuts, s.seconds, static_cast<double>(s.peak_bytes()), s.fits()});
+    return p;
+  };
+  auto add = [&](expert_cuts const& cuts) {
+    const plan<Model> p = made_by(cuts);
+    completed done;
+    if (verify_plan(p.traced(), p, done, false)) return;
+    const plan_bound least = bound_of(p.traced(), done, k);
+    all.push_back({cuts, least.seconds, least.bytes, false, false});
   };
   for (int tensor = 1; tensor <= std::min(how.most_tensor, devices); tensor *= 2)
     for (int stages = 1; stages * tensor <= devices; stages *= 2) {
@@ -79,12 +88,27 @@ std::vector<expert_plan> expert_grid(cluster const& c, as_training<Model> const&
           for (int options = 0; options < 4; ++options) {
             const expert_cuts cuts{stages, data, tensor, m, zero, (options & 1) != 0, (options & 2) != 0};
             if ((zero > 0 && data == 1) || (cuts.sequence && tensor == 1) || (stages > 1 && m < stages)) continue;
-            each(cuts);
+            add(cuts);
           }
     }
-  std::stable_sort(all.begin(), all.end(), [](expert_plan const& a, expert_plan const& b) {
-    return a.fits != b.fits ? a.fits : a.seconds < b.seconds;
-  });
+  auto sort = [&] {  // what is known to fit first; by time or its bound
+    std::stable_sort(all.begin(), all.end(), [](expert_plan const& a, expert_plan const& b) {
+      return a.fits != b.fits ? a.fits : a.seconds < b.seconds;
+    });
+  };
+  sort();
+  double best = spaces::infinite, most_memory = 0;
+  for (int d = 0; d < devices; ++d) most_memory = std::max(most_memory, k.memory(d));
+  simulate_options about;
+  about.keep_programs = false;
+  about.fitting_only = !how.simulate_all;
+  for (expert_plan& x : all) {
+    if (!how.simulate_all && (x.seconds >= best || x.memory > most_memory)) continue;
+    const simulation s = simulate<Model>(made_by(x.cuts), k, about);
+    x = {x.cuts, s.seconds, static_cast<double>(s.peak_bytes()), s.fits(), true};
+    if (x.fits) best = std::min(best, x.seconds);
+  }
+  sort();
   return all;
 }
 

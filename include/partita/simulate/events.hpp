@@ -28,9 +28,12 @@ struct meeting {
   std::vector<std::pair<int, int>> members;  // class, instruction
   std::vector<link_use> uses;
 };
+// A class's program as far as the clock needs it.
 struct runner {
-  program const* what = nullptr;
+  int rank = 0;
   std::vector<price> prices;         // by instruction
+  std::vector<int> waits_for;        // how many of the other lane's have to be done
+  std::vector<bool> moves;           // it communicates, whichever lane it runs in
   std::vector<instruction_time> times;
   std::vector<int> lanes[2];         // instructions in order
   std::size_t next[2]{};
@@ -59,7 +62,7 @@ class event_loop {
     for (runner const& r : runners_)
       for (int l = 0; l < 2; ++l)
         if (r.next[l] < r.lanes[l].size())
-          throw_error({"simulation: rank ", r.what->rank, " waits for ever at instruction ", r.lanes[l][r.next[l]],
+          throw_error({"simulation: rank ", r.rank, " waits for ever at instruction ", r.lanes[l][r.next[l]],
                        ": ranks that were taken for alike are not; this is a fault of the library"});
   }
 
@@ -80,12 +83,11 @@ class event_loop {
       for (int lane = 0; lane < 2; ++lane)
         while (!r.waits[lane] && r.next[lane] < r.lanes[lane].size()) {
           const int at = r.lanes[lane][r.next[lane]];
-          instruction const& i = r.what->instructions[static_cast<std::size_t>(at)];
-          const int other = 1 - lane;
+          const int other = 1 - lane, wait = r.waits_for[static_cast<std::size_t>(at)];
           double start = end_of_last(r, lane);
-          if (i.wait > 0 && !r.lanes[other].empty()) {
-            if (r.next[other] < static_cast<std::size_t>(i.wait)) break;
-            start = std::max(start, r.times[static_cast<std::size_t>(r.lanes[other][static_cast<std::size_t>(i.wait) - 1])].end);
+          if (wait > 0 && !r.lanes[other].empty()) {
+            if (r.next[other] < static_cast<std::size_t>(wait)) break;
+            start = std::max(start, r.times[static_cast<std::size_t>(r.lanes[other][static_cast<std::size_t>(wait) - 1])].end);
           }
           price const& p = r.prices[static_cast<std::size_t>(at)];
           instruction_time& t = r.times[static_cast<std::size_t>(at)];
@@ -117,7 +119,7 @@ class event_loop {
       const std::size_t k = static_cast<std::size_t>(at);
       r.times[k].at_work = start;
       r.times[k].end = start + r.prices[k].seconds;
-      const int lane = r.lanes[1].empty() || r.what->instructions[k].where == partita::lane::compute ? 0 : 1;
+      const int lane = r.moves[k] && !r.lanes[1].empty() ? 1 : 0;
       ++r.next[lane];
       r.waits[lane] = false;
       work_.push_back(c);
@@ -139,10 +141,8 @@ inline step_parts parts_of(runner const& r, double step) {
   for (int lane = 0; lane < 2; ++lane)
     for (int at : r.lanes[lane]) {
       const std::size_t k = static_cast<std::size_t>(at);
-      instruction const& i = r.what->instructions[k];
-      const bool moves = i.where == partita::lane::communication;
       const double begin = r.times[k].at_work, end = r.times[k].end;
-      if (end > begin) (moves ? moving : busy).push_back({begin, end});
+      if (end > begin) (r.moves[k] ? moving : busy).push_back({begin, end});
     }
   for (span const& x : busy) s.compute += x.end - x.begin;
   std::size_t b = 0;

@@ -18,15 +18,20 @@ struct simulate_options {
   // one: in turn, but at once in plans where a device sends and does not receive at the same time.
   int lanes = 2;
   // Durations of one's own, instead of the cost model's; negative: the cost model's.
-  std::function<double(program const&, instruction const&)> seconds;
+  std::function<double(program const&, instruction const&)> seconds{};
+  // Programs, and when their instructions run, are kept in the result. Without, a class's program is gone once it is priced:
+  // that of a plan of a thousand micro-batches takes gigabytes.
+  bool keep_programs = true;
+  // A plan that does not fit into the devices' memory takes infinitely long: it is simulated no further than to know that.
+  bool fitting_only = false;
 };
 
 namespace detail::simulating {
 
 class pricing {
  public:
-  pricing(lowering const& s, costs const& k, rank_classes const& classes, std::vector<simulated_class> const& all, simulate_options const& how)
-      : s_(s), costs_(k), classes_(classes), all_(all), how_(how) {
+  pricing(lowering const& s, costs const& k, rank_classes const& classes, simulate_options const& how)
+      : s_(s), costs_(k), classes_(classes), how_(how) {
     cluster const& c = k.of();
     for (std::size_t l = 0; l < c.links.size(); ++l) {
       first_link_.push_back(links_);
@@ -34,28 +39,37 @@ class pricing {
       if (c.links[l].shared_seconds_per_byte) links_ += 2 * (c.size() / below + 1);
     }
   }
-  void run(std::vector<runner>& runners) {
-    join_exchanges();
-    for (std::size_t c = 0; c < all_.size(); ++c) {
-      runner& r = runners[c];
-      program const& p = all_[c].what;
-      r.what = &p;
-      r.prices.resize(p.instructions.size());
-      r.times.resize(p.instructions.size());
-      known_.assign(static_cast<std::size_t>(s_.graph().ops.size), {});
-      chains_.assign(static_cast<std::size_t>(s_.plan_completed().nodes.size), {});
-      begin_class(static_cast<int>(c));
-      for (std::size_t at = 0; at < p.instructions.size(); ++at) {
-        instruction const& i = p.instructions[at];
-        r.lanes[how_.lanes > 1 && i.where == lane::communication ? 1 : 0].push_back(static_cast<int>(at));
-        price& mine = r.prices[at];
-        if (is_communication(i.kind)) mine = communication(p, i, static_cast<int>(c), static_cast<int>(at));
-        else mine.seconds = compute(p, i, all_[c].rank);
-        if (how_.seconds)
-          if (const double own = how_.seconds(p, i); own >= 0) mine.seconds = own;
-      }
+  // The program of class `c`; one after another, each once.
+  void add(int c, program const& p, runner& r) {
+    r.rank = p.rank;
+    r.prices.resize(p.instructions.size());
+    known_.assign(static_cast<std::size_t>(s_.graph().ops.size), {});
+    chains_.assign(static_cast<std::size_t>(s_.plan_completed().nodes.size), {});
+    begin_class(c);
+    for (std::size_t at = 0; at < p.instructions.size(); ++at) {
+      instruction const& i = p.instructions[at];
+      r.waits_for.push_back(i.wait);
+      r.moves.push_back(i.where == lane::communication);
+      price& mine = r.prices[at];
+      if (is_communication(i.kind)) mine = communication(p, i, c, static_cast<int>(at));
+      else mine.seconds = compute(p, i, p.rank);
+      if (how_.seconds)
+        if (const double own = how_.seconds(p, i); own >= 0) mine.seconds = own;
     }
+    for (exchange_call const& e : p.exchanges) one_way_ = one_way_ || e.sends.empty() != e.receives.empty();
+  }
+  // When all have been added: who meets whom, and which lane everything runs in.
+  void finish(std::vector<runner>& runners) {
+    for (waiting_exchange& e : exchanges_)
+      runners[static_cast<std::size_t>(e.of)].prices[static_cast<std::size_t>(e.at)].meeting =
+          meet({e.node, e.index, -1 - e.step, e.local ? -1 - e.of : leader_of_exchange(e.node, e.of)}, e.of, e.at, std::move(e.uses));
+    exchanges_.clear();
     for (meeting& m : meetings_) m.missing = static_cast<int>(m.members.size());
+    const bool two_lanes = how_.lanes > 1 || (how_.lanes < 1 && one_way_);
+    for (runner& r : runners) {
+      r.times.resize(r.prices.size());
+      for (std::size_t at = 0; at < r.prices.size(); ++at) r.lanes[two_lanes && r.moves[at] ? 1 : 0].push_back(static_cast<int>(at));
+    }
   }
   std::vector<meeting>& meetings() { return meetings_; }
   int links() const { return links_; }
@@ -205,8 +219,8 @@ class pricing {
     if (links_ > 0)
       for (int l = 0; l <= g.shape.top; ++l)
         if (g.shape.fan[l] > 1) {
-          use_link(l, all_[static_cast<std::size_t>(c)].rank, true, flows, made.seconds, uses);
-          use_link(l, all_[static_cast<std::size_t>(c)].rank, false, flows, made.seconds, uses);
+          use_link(l, rank_of(c), true, flows, made.seconds, uses);
+          use_link(l, rank_of(c), false, flows, made.seconds, uses);
         }
     if (g.local && uses.empty()) return made;
     made.meeting = meet({i.node, i.index, call.step, g.local ? -1 - c : g.leader}, c, at, std::move(uses));
@@ -215,13 +229,15 @@ class pricing {
   // Sends at once and receives at once, each direction at the speed of its links.
   price exchange(program const& p, instruction const& i, int c, int at) {
     exchange_call const& call = p.exchanges[static_cast<std::size_t>(i.payload)];
-    const int rank = all_[static_cast<std::size_t>(c)].rank;
+    const int rank = p.rank;
     double latency = 0, directions[2]{}, bytes[2]{};
     bool local = true;
     std::vector<link_use> uses;
     for (int d = 0; d < 2; ++d)
       for (transfer const& t : d == 0 ? call.sends : call.receives) {
-        local = local && classes_.of[static_cast<std::size_t>(t.peer)] == c;
+        const int other = classes_.of[static_cast<std::size_t>(t.peer)];
+        local = local && other == c;
+        join(i.node, c, other);
         if (t.peer == rank) continue;
         const int level = costs_.of().level_between(rank, t.peer);
         link_level const& l = costs_.of().links[static_cast<std::size_t>(level)];
@@ -238,7 +254,7 @@ class pricing {
     price made{-1, latency + std::max(directions[0], directions[1])};
     if (const double measured = costs_.exchange(bytes[0], bytes[1]); measured >= 0) made.seconds = measured;
     if (local && uses.empty()) return made;
-    made.meeting = meet({i.node, i.index, -1 - call.step, local ? -1 - c : leader_of_exchange(i.node, c)}, c, at, std::move(uses));
+    exchanges_.push_back({c, at, i.node, i.index, call.step, local, std::move(uses)});
     return made;
   }
   int meet(meeting_key const& key, int c, int at, std::vector<link_use> uses) {
@@ -270,7 +286,7 @@ class pricing {
   double alike_in_unit(int c, int level) const {
     const int unit = level == 0 ? 1 : costs_.of().links[static_cast<std::size_t>(level) - 1].devices;
     double n = 0;
-    for (int d : all_[static_cast<std::size_t>(c)].ranks) n += d / unit == all_[static_cast<std::size_t>(c)].rank / unit;
+    for (int d : classes_.all[static_cast<std::size_t>(c)].ranks) n += d / unit == rank_of(c) / unit;
     return std::max(1.0, n);
   }
   void use_link(int level, int device, bool outward, double flows, double seconds, std::vector<link_use>& uses) const {
@@ -281,16 +297,12 @@ class pricing {
     uses.push_back({first_link_[static_cast<std::size_t>(level)] + 2 * unit + (outward ? 0 : 1), seconds * share});
   }
 
-  // Classes that send to one another in an instance of a node come together.
-  void join_exchanges() {
-    for (std::size_t c = 0; c < all_.size(); ++c)
-      for (instruction const& i : all_[c].what.instructions) {
-        if (i.kind != instruction_kind::exchange) continue;
-        exchange_call const& call = all_[c].what.exchanges[static_cast<std::size_t>(i.payload)];
-        for (auto const* list : {&call.sends, &call.receives})
-          for (transfer const& t : *list) join(i.node, static_cast<int>(c), classes_.of[static_cast<std::size_t>(t.peer)]);
-      }
-  }
+  // Classes that send to one another in an instance of a node come together: which, is known when all have been seen.
+  struct waiting_exchange {
+    int of, at, node, index, step;  // class, instruction
+    bool local;
+    std::vector<link_use> uses;
+  };
   int leader_of_exchange(int node, int c) {
     for (;;) {
       const auto above = joined_.find({node, c});
@@ -304,10 +316,11 @@ class pricing {
     if (a != b) joined_[{node, std::max(a, b)}] = std::min(a, b);
   }
 
+  int rank_of(int c) const { return classes_.all[static_cast<std::size_t>(c)].rank; }
+
   lowering const& s_;
   costs const& costs_;
   rank_classes const& classes_;
-  std::vector<simulated_class> const& all_;
   simulate_options const& how_;
   std::vector<known_price> known_;  // by op, of the class at hand
   std::vector<known_chain> chains_;  // by node
@@ -316,6 +329,8 @@ class pricing {
   std::vector<meeting> meetings_;
   std::map<meeting_key, int> meeting_of_;
   std::map<std::pair<int, int>, int> joined_;
+  std::vector<waiting_exchange> exchanges_;
+  bool one_way_ = false;  // some device sends and does not receive at the same time
   std::vector<int> first_link_;
   int links_ = 0;
 };

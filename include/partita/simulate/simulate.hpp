@@ -3,6 +3,7 @@
 //   s.seconds, s.parts.bubble, s.peak_bytes()
 // The programs are those that devices would run; only their durations are guessed.
 #pragma once
+#include <limits>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -56,42 +57,40 @@ inline std::pair<double, dtype> step_flops(graph_data const& g) {
   }
   return {all, static_cast<dtype>(std::max_element(by_type, by_type + 8) - by_type)};
 }
-inline bool sends_one_way(std::vector<simulated_class> const& classes) {
-  for (simulated_class const& c : classes)
-    for (exchange_call const& e : c.what.exchanges)
-      if (e.sends.empty() != e.receives.empty()) return true;
-  return false;
-}
 }  // namespace detail::simulating
 
-// Of programs that were lowered already, one for each class: what `find_rank_classes` says.
-inline simulation simulate(lowering const& shared, costs const& k, rank_classes const& classes, std::vector<program> programs,
-                           simulate_options const& how = {}) {
-  namespace by = detail::simulating;
+namespace detail::simulating {
+// `next(c)`: the program of class c. At any time no more than one is there that the result does not keep.
+template <class Next>
+simulation of_programs(lowering const& shared, costs const& k, rank_classes const& classes, Next next, simulate_options const& how) {
   simulation s;
   s.class_of = classes.of;
+  std::vector<runner> runners(classes.all.size());
+  pricing prices(shared, k, classes, how);
   for (std::size_t c = 0; c < classes.all.size(); ++c) {
+    program p = next(c);
+    prices.add(static_cast<int>(c), p, runners[c]);
     simulated_class made;
     made.rank = classes.all[c].rank;
     made.ranks = classes.all[c].ranks;
-    made.memory = report_memory(programs[c]);
-    made.what = std::move(programs[c]);
+    made.memory = report_memory(p);
     made.capacity = k.memory(made.rank);
+    if (how.keep_programs) made.what = std::move(p);
     s.classes.push_back(std::move(made));
+    if (how.fitting_only && !s.classes.back().fits()) {
+      s.seconds = std::numeric_limits<double>::infinity();
+      return s;
+    }
   }
-  simulate_options chosen = how;
-  if (how.lanes < 1) chosen.lanes = by::sends_one_way(s.classes) ? 2 : 1;
-  std::vector<by::runner> runners(s.classes.size());
-  by::pricing prices(shared, k, classes, s.classes, chosen);
-  prices.run(runners);
-  by::event_loop(runners, prices.meetings(), prices.links()).run();
-  for (by::runner const& r : runners)
+  prices.finish(runners);
+  event_loop(runners, prices.meetings(), prices.links()).run();
+  for (runner const& r : runners)
     for (instruction_time const& t : r.times) s.seconds = std::max(s.seconds, t.end);
   double ranks = 0;
   for (std::size_t c = 0; c < runners.size(); ++c) {
     simulated_class& made = s.classes[c];
-    made.parts = by::parts_of(runners[c], s.seconds);
-    made.times = std::move(runners[c].times);
+    made.parts = parts_of(runners[c], s.seconds);
+    if (how.keep_programs) made.times = std::move(runners[c].times);
     const double n = static_cast<double>(made.ranks.size());
     ranks += n;
     s.parts.compute += n * made.parts.compute;
@@ -100,18 +99,23 @@ inline simulation simulate(lowering const& shared, costs const& k, rank_classes 
     s.parts.bubble += n * made.parts.bubble;
   }
   for (double* part : {&s.parts.compute, &s.parts.communication, &s.parts.exposed, &s.parts.bubble}) *part /= ranks;
-  const auto [flops, type] = by::step_flops(shared.graph());
+  const auto [flops, type] = step_flops(shared.graph());
   s.model_flops = flops;
   for (int d = 0; d < static_cast<int>(s.class_of.size()); ++d) s.peak_flops += k.peak(type, d);
   return s;
+}
+}  // namespace detail::simulating
+
+// Of programs that were lowered already, one for each class: what `find_rank_classes` says.
+inline simulation simulate(lowering const& shared, costs const& k, rank_classes const& classes, std::vector<program> programs,
+                           simulate_options const& how = {}) {
+  return detail::simulating::of_programs(shared, k, classes, [&](std::size_t c) { return std::move(programs[c]); }, how);
 }
 
 // Lowers one rank of each class and simulates them.
 inline simulation simulate(lowering const& shared, costs const& k, simulate_options const& how = {}) {
   const rank_classes classes = find_rank_classes(shared, k);
-  std::vector<program> programs;
-  for (rank_class const& c : classes.all) programs.push_back(lower(shared, c.rank));
-  return simulate(shared, k, classes, std::move(programs), how);
+  return detail::simulating::of_programs(shared, k, classes, [&](std::size_t c) { return lower(shared, classes.all[c].rank); }, how);
 }
 
 namespace detail::simulating {

@@ -1,0 +1,145 @@
+// What a completed plan takes and holds at the least: a bound of what its simulation says, for a small part of the time.
+// Plans of a list that cannot be the best need not be simulated then.
+#pragma once
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+#include <partita/cost/costs.hpp>
+#include <partita/plan/completed.hpp>
+
+#include <partita/core/begin_planning_code.hpp>
+
+namespace partita {
+
+struct plan_bound {
+  double seconds = 0;  // no simulated step of the plan is shorter
+  double bytes = 0;    // no device of those that hold most holds less: parameters and optimizer state, without activations
+};
+
+namespace detail::bounds {
+
+// Extents of a piece, where all pieces are of one size.
+inline bool divide(layout const& l, std::size_t* extents) {
+  for (int p = 0; p < l.count; ++p) {
+    part const& x = l.parts[p];
+    if (x.axis < 0) continue;
+    const std::size_t pieces = static_cast<std::size_t>(x.pieces), unit = static_cast<std::size_t>(x.unit);
+    if (x.sizes >= 0 || extents[x.axis] % (pieces * unit) != 0) return false;
+    extents[x.axis] /= pieces;
+  }
+  return true;
+}
+// Products alone: other ops may run in chains, at less than the sum of their times. `devices`: one of each kind.
+inline double least_seconds(graph_data const& g, node const& n, costs const& k, std::vector<int> const& devices) {
+  if (n.kind != node_kind::compute) return 0;
+  op_info const& f = *g.ops[n.op].info;
+  std::size_t extents[max_dims]{};
+  for (int d = 0; d < f.dim_count; ++d) extents[d] = g.extent(f.dims[d].axis);
+  if (!divide(n.over, extents) || !work_of(f, extents, n.input_count).product) return 0;
+  double least = std::numeric_limits<double>::infinity();
+  for (int device : devices)
+    for (int adds = 0; adds < 2; ++adds) least = std::min(least, k.op(f, extents, device, n.input_count, adds == 1));
+  return least;
+}
+inline double least_bytes(graph_data const& g, completed const& c, node const& n) {
+  if (n.kind != node_kind::compute) return 0;
+  op_info const& f = *g.ops[n.op].info;
+  if (f.source != source_kind::parameter && f.source != source_kind::state) return 0;
+  operand const& x = f.outputs[0];
+  std::size_t extents[max_rank]{};
+  for (int a = 0; a < x.rank; ++a) extents[a] = g.extent(x.axes[a]);
+  if (!divide(c.values[n.first_value].lay, extents)) return 0;
+  double bytes = static_cast<double>(size_of(x.type));
+  for (int a = 0; a < x.rank; ++a) bytes *= static_cast<double>(extents[a]);
+  return bytes;
+}
+
+struct job {
+  double head = 0, tail = 0;  // what has to run before its first instance can, and after its last one
+  double work = 0;            // of all its instances
+};
+// A device does one op at a time: of those with a head of at least h and a tail of at least q the first waits for h, and q
+// comes after the last (Carlier 1982). h and q are taken from some of those there are.
+inline double one_machine(std::vector<job> const& jobs) {
+  constexpr std::size_t most = 12;
+  auto some = [&](double job::* member) {
+    std::vector<double> all{0};
+    for (job const& j : jobs) all.push_back(j.*member);
+    std::sort(all.begin(), all.end());
+    all.erase(std::unique(all.begin(), all.end()), all.end());
+    if (all.size() <= most) return all;
+    std::vector<double> few;
+    for (std::size_t i = 0; i < most; ++i) few.push_back(all[i * (all.size() - 1) / (most - 1)]);
+    return few;
+  };
+  double bound = 0;
+  const std::vector<double> heads = some(&job::head), tails = some(&job::tail);
+  for (double head : heads)
+    for (double tail : tails) {
+      double work = 0;
+      for (job const& j : jobs)
+        if (j.head >= head && j.tail >= tail) work += j.work;
+      if (work > 0) bound = std::max(bound, head + work + tail);
+    }
+  return bound;
+}
+
+}  // namespace detail::bounds
+
+inline plan_bound bound_of(graph_data const& g, completed const& c, costs const& k) {
+  const std::size_t nodes = static_cast<std::size_t>(c.nodes.size);
+  std::vector<double> seconds(nodes), bytes(nodes), head(nodes, 0), tail(nodes, 0);
+  std::vector<placement> places;  // those that nodes lie on
+  std::vector<int> place_of(nodes, -1);
+  std::vector<int> devices;  // one of each kind
+  for (int d = 0; d < k.devices(); ++d)
+    if (std::none_of(devices.begin(), devices.end(), [&](int other) { return k.kind_of(other) == k.kind_of(d); })) devices.push_back(d);
+  for (int id = 0; id < c.nodes.size; ++id) {
+    node const& n = c.nodes[id];
+    const std::size_t i = static_cast<std::size_t>(id);
+    seconds[i] = detail::bounds::least_seconds(g, n, k, devices);
+    bytes[i] = detail::bounds::least_bytes(g, c, n);
+    for (int in = 0; in < n.input_count; ++in)
+      if (const int from = c.values[c.input(n, in)].node; from >= 0 && from < id)
+        head[i] = std::max(head[i], head[static_cast<std::size_t>(from)] + seconds[static_cast<std::size_t>(from)]);
+    if (seconds[i] <= 0 && bytes[i] <= 0) continue;
+    const auto known = std::find(places.begin(), places.end(), n.over.where);
+    place_of[i] = static_cast<int>(known - places.begin());
+    if (known == places.end()) places.push_back(n.over.where);
+  }
+  for (int id = c.nodes.size; id-- > 0;) {
+    node const& n = c.nodes[id];
+    const std::size_t i = static_cast<std::size_t>(id);
+    for (int in = 0; in < n.input_count; ++in)
+      if (const int from = c.values[c.input(n, in)].node; from >= 0 && from < id)
+        tail[static_cast<std::size_t>(from)] = std::max(tail[static_cast<std::size_t>(from)], tail[i] + seconds[i]);
+  }
+  // One device of every place stands for it.
+  std::vector<std::vector<detail::bounds::job>> jobs(places.size());
+  std::vector<double> held(places.size());
+  std::vector<std::vector<int>> reached(places.size());  // by a node's place: those whose device is one of it
+  for (std::size_t p = 0; p < places.size(); ++p)
+    for (std::size_t q = 0; q < places.size(); ++q) {
+      int at[max_levels]{};
+      if (places[p].coordinates_of(places[q].device_at(0), at)) reached[p].push_back(static_cast<int>(q));
+    }
+  for (std::size_t i = 0; i < nodes; ++i) {
+    if (place_of[i] < 0) continue;
+    for (int q : reached[static_cast<std::size_t>(place_of[i])]) {
+      held[static_cast<std::size_t>(q)] += bytes[i];
+      if (seconds[i] > 0)
+        jobs[static_cast<std::size_t>(q)].push_back({head[i], tail[i], seconds[i] * c.nodes[static_cast<int>(i)].time.size()});
+    }
+  }
+  plan_bound r;
+  for (std::size_t p = 0; p < places.size(); ++p) {
+    r.bytes = std::max(r.bytes, held[p]);
+    r.seconds = std::max(r.seconds, detail::bounds::one_machine(jobs[p]));
+  }
+  return r;
+}
+
+}  // namespace partita
+
+#include <partita/core/end_planning_code.hpp>
