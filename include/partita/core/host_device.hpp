@@ -7,3 +7,9 @@
 #else
 #define PARTITA_HOST_DEVICE
 #endif
+// Before a loop that runs seldom, or few times.
+#if defined(__CUDA_ARCH__)
+#define PARTITA_DEVICE_LOOP_NOT_UNROLLED _Pragma("unroll 1")
+#else
+#define PARTITA_DEVICE_LOOP_NOT_UNROLLED
+#endif

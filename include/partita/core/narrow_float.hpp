@@ -15,7 +15,8 @@ PARTITA_HOST_DEVICE constexpr std::uint16_t bfloat16_bits(float x) {
   return static_cast<std::uint16_t>(is_nan ? bits >> 16 | 0x40u : rounded);
 }
 PARTITA_HOST_DEVICE constexpr std::uint16_t float16_bits(float x) {
-  const std::uint32_t bits = __builtin_bit_cast(std::uint32_t, x), sign = bits >> 16 & 0x8000u, size = bits & 0x7fffffffu;
+  const std::uint32_t bits = __builtin_bit_cast(std::uint32_t, x), sign = bits >> 16 & 0x8000u,
+                      size = bits & 0x7fffffffu;
   std::uint32_t out = 0;
   if (size > 0x7f800000u) out = 0x7e00u;
   else if (size >= 0x47800000u) out = 0x7c00u;  // 65536 and above
@@ -35,11 +36,45 @@ PARTITA_HOST_DEVICE constexpr float float_of_float16(std::uint16_t half) {
 }
 }  // namespace detail
 
+namespace detail {
+// On a GPU by its own instruction; a NaN is one there too, with other bits.
+PARTITA_HOST_DEVICE constexpr std::uint16_t rounded_to_bfloat16(float x) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  if (!__builtin_is_constant_evaluated()) {
+    std::uint16_t bits;
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(x));
+    return bits;
+  }
+#endif
+  return bfloat16_bits(x);
+}
+PARTITA_HOST_DEVICE constexpr std::uint16_t rounded_to_float16(float x) {
+#if defined(__CUDA_ARCH__)
+  if (!__builtin_is_constant_evaluated()) {
+    std::uint16_t bits;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(x));
+    return bits;
+  }
+#endif
+  return float16_bits(x);
+}
+PARTITA_HOST_DEVICE constexpr float widened_float16(std::uint16_t half) {
+#if defined(__CUDA_ARCH__)
+  if (!__builtin_is_constant_evaluated()) {
+    float x;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(half));
+    return x;
+  }
+#endif
+  return float_of_float16(half);
+}
+}  // namespace detail
+
 // The first 16 bits of a float: its range, 8 bits of precision.
 struct bfloat16 {
   std::uint16_t bits = 0;
   bfloat16() = default;
-  PARTITA_HOST_DEVICE constexpr explicit bfloat16(float x) : bits(detail::bfloat16_bits(x)) {}
+  PARTITA_HOST_DEVICE constexpr explicit bfloat16(float x) : bits(detail::rounded_to_bfloat16(x)) {}
   PARTITA_HOST_DEVICE constexpr operator float() const {
     return __builtin_bit_cast(float, static_cast<std::uint32_t>(bits) << 16);
   }
@@ -49,8 +84,8 @@ struct bfloat16 {
 struct float16 {
   std::uint16_t bits = 0;
   float16() = default;
-  PARTITA_HOST_DEVICE constexpr explicit float16(float x) : bits(detail::float16_bits(x)) {}
-  PARTITA_HOST_DEVICE constexpr operator float() const { return detail::float_of_float16(bits); }
+  PARTITA_HOST_DEVICE constexpr explicit float16(float x) : bits(detail::rounded_to_float16(x)) {}
+  PARTITA_HOST_DEVICE constexpr operator float() const { return detail::widened_float16(bits); }
 };
 
 }  // namespace partita

@@ -1,5 +1,6 @@
 // Sum of two tensors of the same axes: y = a + b.
 #pragma once
+#include <partita/core/packs.hpp>
 #include <partita/model/apply.hpp>
 
 namespace partita {
@@ -12,8 +13,7 @@ struct add_op {
     auto const* a = call.template input<0>();
     auto const* b = call.template input<1>();
     auto* y = call.template output<0>();
-    using element = std::remove_pointer_t<decltype(y)>;
-    call.each(call.size(), [=](std::size_t i) { y[i] = static_cast<element>(a[i] + b[i]); });
+    each_of(call, call.size(), [](auto x, auto z) { return x + z; }, y, a, b);
   }
 };
 namespace ops {

@@ -6,6 +6,7 @@
 
 #include <partita/core/host_device.hpp>
 #include <partita/core/mistake.hpp>
+#include <partita/core/packs.hpp>
 #include <partita/model/tensor.hpp>
 
 namespace partita {
@@ -72,9 +73,28 @@ struct copy_whole_op {
   template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) {
     auto const* x = call.template input<0>();
     auto* y = call.template output<0>();
-    call.each(call.size(), [=](std::size_t i) { y[i] = x[i]; });
+    each_of(call, call.size(), [](auto element) { return element; }, y, x);
   }
 };
+
+// As sum_of, max_of and each_of, over lines whose elements lie `stride` apart.
+template <class Stride> inline constexpr bool is_dense =
+    std::is_same_v<Stride, std::integral_constant<std::size_t, 1>>;
+template <class Team, class Stride, class F, class... In>
+PARTITA_HOST_DEVICE auto sum_along(Team const& team, std::size_t n, Stride stride, F f, In const*... in) {
+  if constexpr (is_dense<Stride>) return sum_of(team, n, f, in...);
+  else return team.sum(n, [=](std::size_t i) { return f(in[i * stride]...); });
+}
+template <class Team, class Stride, class F, class... In>
+PARTITA_HOST_DEVICE auto max_along(Team const& team, std::size_t n, Stride stride, F f, In const*... in) {
+  if constexpr (is_dense<Stride>) return max_of(team, n, f, in...);
+  else return team.max(n, [=](std::size_t i) { return f(in[i * stride]...); });
+}
+template <class Team, class Stride, class F, class Out, class... In>
+PARTITA_HOST_DEVICE void each_along(Team const& team, std::size_t n, Stride stride, F f, Out* out, In const*... in) {
+  if constexpr (is_dense<Stride>) each_of(team, n, f, out, in...);
+  else team.each(n, [=](std::size_t i) { out[i * stride] = static_cast<Out>(f(in[i * stride]...)); });
+}
 
 }  // namespace detail
 }  // namespace partita

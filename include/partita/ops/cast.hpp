@@ -1,5 +1,6 @@
 // Conversion between float types: y = To(x).
 #pragma once
+#include <partita/core/packs.hpp>
 #include <partita/model/source.hpp>
 
 namespace partita {
@@ -17,8 +18,7 @@ template <dtype To> struct cast_op {
   template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) {
     auto const* x = call.template input<0>();
     auto* y = call.template output<0>();
-    using value = std::remove_pointer_t<decltype(y)>;
-    call.each(call.size(), [=](std::size_t i) { y[i] = static_cast<value>(x[i]); });
+    each_of(call, call.size(), [](auto from) { return from; }, y, x);
   }
 };
 namespace ops {

@@ -28,7 +28,7 @@ struct row_max_op {  // ... v -> ...
     const std::size_t v = call.extent('v');
     call.rows(call.rest(), [=](std::size_t row, auto const& team) {
       auto const* const in = x + row * v;
-      const A most = team.max(v, [=](std::size_t i) { return A(in[i]); });
+      const A most = max_of(team, v, [](auto e) { return A(e); }, in);
       if (team.first()) y[row] = most;
     });
   }
@@ -53,12 +53,12 @@ struct softmax_terms_gradient_op {
     call.rows(call.rest(), [=](std::size_t row, auto const& team) {
       element* const out = dx + row * v;
       if (targets[row] < 0) {
-        team.each(v, [=](std::size_t i) { out[i] = element(0); });
+        each_of(team, v, [] { return A(0); }, out);
         return;
       }
       auto const* const in = x + row * v;
       const A z = dz[row], l = dl[row], m = maxima[row], all = l * spread;
-      team.each(v, [=](std::size_t i) { out[i] = static_cast<element>(z * math::exp(A(in[i]) - m) + all); });
+      each_of(team, v, [=](auto e) { return z * math::exp(A(e) - m) + all; }, out, in);
       const std::size_t hot = static_cast<std::size_t>(targets[row]) - begin;  // wraps when it lies before this piece
       if (hot < v)
         team.each(1, [=](std::size_t) {  // rounded once, as if the sum above had the term
@@ -93,12 +93,12 @@ struct softmax_terms_op {  // logits: ... v; row_max, targets: ... -> z, l: ... 
         checked.template refuse<softmax_terms_op>({static_cast<double>(target), row, whole});
       auto const* const in = x + row * v;
       const A m = maxima[row];
-      const A sum = target < 0 ? A(0) : team.sum(v, [=](std::size_t i) { return math::exp(A(in[i]) - m); });
+      const A sum = target < 0 ? A(0) : sum_of(team, v, [=](auto e) { return math::exp(A(e) - m); }, in);
       A term = 0;
       if (target >= 0) {
         const std::size_t hot = static_cast<std::size_t>(target) - begin;  // wraps when it lies before this piece
         if (hot < v) term = (A(1) - smoothing) * (A(in[hot]) - m);
-        if (smoothing != A(0)) term += spread * team.sum(v, [=](std::size_t i) { return A(in[i]) - m; });
+        if (smoothing != A(0)) term += spread * sum_of(team, v, [=](auto e) { return A(e) - m; }, in);
       }
       if (team.first()) {
         sums[row] = sum;

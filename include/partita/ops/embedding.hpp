@@ -6,8 +6,10 @@
 #include <type_traits>
 
 #include <partita/core/data_fault.hpp>
+#include <partita/core/packs.hpp>
 #include <partita/core/words.hpp>
 #include <partita/model/apply.hpp>
+#include <partita/ops/sorted_rows.hpp>
 
 namespace partita {
 
@@ -20,44 +22,43 @@ PARTITA_HOST_DEVICE void check_id(Call const& call, long long id, std::size_t ro
 }
 }  // namespace detail
 
-// dtable[v, h] = sum over the rows with ids = v of dy. The table gives its shape alone, it is not read. Every worker
-// takes columns, so that the rows are added in their order whatever the number of workers.
+// dtable[v, h] = sum over the rows with ids = v of dy. The table gives its shape alone, it is not read. On the CPU
+// every worker takes columns, so that the rows are added in their order whatever the number of workers; a GPU sorts
+// the rows.
 struct embedding_grad_op {
   static constexpr std::string_view name = "embedding.grad", annotation = "...+ h, ...+, v h -> v h",
                                     dtypes = "T, i32, T -> T";
   static constexpr bool accumulates = true;
   static constexpr double flops_per_point = 0;  // one addition a row and column, however many rows the table has
-  template <class Shape> static std::size_t workspace(Shape const& s) {  // a table of floats, where kernels see narrow types
-    return s.workers > 0 || s.element_size >= sizeof(float) ? 0 : s.extent('v') * s.extent('h') * sizeof(float);
+  template <class Shape> static std::size_t workspace(Shape const& s) {
+    return s.workers > 0 ? 0 : detail::sorted_rows(s.rest(), s.extent('h')).bytes(s.element_size);
   }
   template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) {
-    auto* out = call.template output<0>();
-    using value = std::remove_pointer_t<decltype(out)>;
-    const bool add = call.accumulate();
-    if constexpr (sizeof(value) >= sizeof(float)) add_rows(call, out, add);
-    else {
-      float* const sums = call.template scratch<float>();
-      add_rows(call, sums, false);
-      call.each(call.template output_size<0>(),
-                [=](std::size_t i) { out[i] = static_cast<value>(add ? float(out[i]) + sums[i] : sums[i]); });
-    }
+    if constexpr (Call::on_host) add_rows(call);
+    else
+      detail::add_sorted_rows(call, call.template input<0>(), call.template input<1>(), call.template output<0>(),
+                              call.rest(), call.extent('h'), call.extent('v'), call.offset('v'), call.accumulate());
   }
 
- private:
-  template <class Call, class T> PARTITA_HOST_DEVICE static void add_rows(Call& call, T* out, bool add) {
+private:
+  template <class Call> static void add_rows(Call& call) {
+    auto* out = call.template output<0>();
     auto const* dy = call.template input<0>();
     auto const* ids = call.template input<1>();
+    using value = std::remove_pointer_t<decltype(out)>;
     const std::size_t rows = call.rest(), h = call.extent('h'), v = call.extent('v'), from = call.offset('v');
+    const bool add = call.accumulate();
     call.parallel(h, 16, [=](std::size_t begin, std::size_t end, std::size_t) {
       const std::size_t width = end - begin;
       if (!add)
-        for (std::size_t i = 0; i < v; ++i) std::fill_n(out + i * h + begin, width, T(0));
+        for (std::size_t i = 0; i < v; ++i) std::fill_n(out + i * h + begin, width, value(0));
       for (std::size_t row = 0; row < rows; ++row) {
-        const std::size_t at = static_cast<std::size_t>(ids[row]) - from;  // a number below `from` wraps to a large one
+        const std::size_t at =
+            static_cast<std::size_t>(ids[row]) - from;  // a number below `from` wraps to a large one
         if (at >= v) continue;
-        auto const* source = dy + row * h + begin;
-        T* to = out + at * h + begin;
-        for (std::size_t j = 0; j < width; ++j) to[j] += T(source[j]);
+        value const* source = dy + row * h + begin;
+        value* to = out + at * h + begin;
+        for (std::size_t j = 0; j < width; ++j) to[j] += source[j];
       }
     });
   }
@@ -82,15 +83,20 @@ struct embedding_op {
     const std::size_t rows = call.rest(), h = call.extent('h'), v = call.extent('v'), from = call.offset('v'),
                       whole = call.whole('v');
     const Call checked = call;
-    call.rows(rows, [=](std::size_t row, auto const& team) {
-      detail::check_id<embedding_op>(checked, ids[row], row, whole);
-      const std::size_t at = static_cast<std::size_t>(ids[row]) - from;
-      value* const to = y + row * h;
-      if (at < v) {
-        value const* const source = table + at * h;
-        team.each(h, [=](std::size_t j) { to[j] = source[j]; });
-      } else team.each(h, [=](std::size_t j) { to[j] = value(0); });
-    });
+    call.rows(
+        rows,
+        [=](std::size_t row, auto const& team) {
+          detail::check_id<embedding_op>(checked, ids[row], row, whole);
+          const std::size_t at = static_cast<std::size_t>(ids[row]) - from;
+          value* const to = y + row * h;
+          if (at < v)
+            each_of(
+                team, h, [](value x) { return x; }, to, table + at * h);
+          else
+            each_of(
+                team, h, [] { return value(0); }, to);
+        },
+        h);
   }
 };
 

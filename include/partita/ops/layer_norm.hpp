@@ -13,9 +13,7 @@ template <bool Bias> struct layer_norm_gradient_op {  // dy, x, scale, mean, inv
                                                       : "...+ h^, ...+ h^, h^, ...+, ...+ -> ... h^, h^",
                                     dtypes = Bias ? "T, T, T, A, A -> T, T, T" : "T, T, T, A, A -> T, T";
   static constexpr double flops_per_point = 16;
-  template <class Shape> static std::size_t workspace(Shape const& s) {
-    return detail::normalize_rows_workspace(s.rest(), s.extent('h'), s.element_size);
-  }
+  template <class Shape> static std::size_t workspace(Shape const& s) { return detail::normalize_rows_workspace(s); }
   template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) {
     auto* dx = call.template output<0>();
     decltype(dx) dbias = nullptr;
@@ -46,24 +44,26 @@ template <bool Bias> struct layer_norm_op {  // x, scale[, bias] -> y, mean, inv
     auto* y = call.template output<0>();
     auto* means = call.template output<1>();
     auto* inverses = call.template output<2>();
-    using element = std::remove_pointer_t<decltype(y)>;
     using A = std::remove_pointer_t<decltype(means)>;
     const std::size_t h = call.extent('h');
     const A epsilon = static_cast<A>(call.attribute(0));
     call.rows(call.rest(), [=](std::size_t row, auto const& team) {
       auto const* const in = x + row * h;
       auto* const out = y + row * h;
-      const A mean = team.sum(h, [=](std::size_t i) { return A(in[i]); }) / static_cast<A>(h);
-      const A variance = team.sum(h, [=](std::size_t i) {
-        const A d = A(in[i]) - mean;
-        return d * d;
-      }) / static_cast<A>(h);
+      const A mean = sum_of(
+                         team, h, [](auto v) { return A(v); }, in) /
+                     static_cast<A>(h);
+      const A variance = sum_of(
+                             team, h, [=](auto v) { return (A(v) - mean) * (A(v) - mean); }, in) /
+                         static_cast<A>(h);
       const A inverse = A(1) / math::sqrt(variance + epsilon);
-      team.each(h, [=](std::size_t i) {
-        const A scaled = (A(in[i]) - mean) * inverse * A(scale[i]);
-        if constexpr (Bias) out[i] = static_cast<element>(scaled + A(bias[i]));
-        else out[i] = static_cast<element>(scaled);
-      });
+      if constexpr (Bias)
+        each_of(
+            team, h, [=](auto v, auto s, auto b) { return (A(v) - mean) * inverse * A(s) + A(b); }, out, in, scale,
+            bias);
+      else
+        each_of(
+            team, h, [=](auto v, auto s) { return (A(v) - mean) * inverse * A(s); }, out, in, scale);
       if (team.first()) {
         means[row] = mean;
         inverses[row] = inverse;

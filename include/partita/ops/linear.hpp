@@ -4,8 +4,10 @@
 #include <string_view>
 #include <utility>
 
+#include <partita/core/packs.hpp>
 #include <partita/model/apply.hpp>
 #include <partita/ops/annotation_text.hpp>
+#include <partita/ops/column_sums.hpp>
 #include <partita/ops/row_blocks.hpp>
 
 namespace partita {
@@ -95,7 +97,7 @@ template <int K, int M, bool Turned> struct linear_op {
   static constexpr double flops_per_point = 2;
   static constexpr auto gradient(auto dy, auto, auto x, auto w) {
     return gradients{[=] { return apply<linear_op<M, K, !Turned>>(dy, w); },
-                      [=] { return apply<linear_weight_op<K, M, Turned>>(x, dy); }};
+                     [=] { return apply<linear_weight_op<K, M, Turned>>(x, dy); }};
   }
   template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) {
     auto const* x = call.template input<0>();
@@ -114,39 +116,18 @@ template <int M> struct bias_grad_op {
     if (s.workers > 0) return 0;
     std::size_t m = 1;
     for (int i = 0; i < M; ++i) m *= s.extent(static_cast<char>('m' + i));
-    return detail::row_blocks(s.rest()).count() * m * (s.element_size < sizeof(float) ? sizeof(float) : s.element_size);
+    return detail::row_blocks::for_gpu(s.rest()).count() * m *
+           (s.element_size < sizeof(float) ? sizeof(float) : s.element_size);
   }
   template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) {
     if constexpr (Call::on_host) by_columns(call);
-    else by_blocks_of_rows(call);
+    else
+      detail::column_sums(call, call.rest(), detail::extent_of_run(call, 'm', M), call.template input<0>(),
+                          call.template output<0>(), call.accumulate(),
+                          call.template scratch<typename Call::accumulation_type>());
   }
 
- private:
-  // On a GPU: sums over blocks of rows, then over blocks. Members take columns that lie next to each other.
-  template <class Call> PARTITA_HOST_DEVICE static void by_blocks_of_rows(Call& call) {
-    auto const* dy = call.template input<0>();
-    auto* out = call.template output<0>();
-    using value = std::remove_pointer_t<decltype(out)>;
-    using sum_type = typename Call::accumulation_type;
-    constexpr std::size_t width = 256;
-    const std::size_t m = detail::extent_of_run(call, 'm', M), stretches = (m + width - 1) / width;
-    const detail::row_blocks blocks(call.rest());
-    const bool add = call.accumulate();
-    sum_type* const sums = call.template scratch<sum_type>();  // [block, m]
-    call.rows(blocks.count() * stretches, [=](std::size_t item, auto const& team) {
-      const std::size_t b = item / stretches, column = item % stretches * width, first = b * blocks.block, end = blocks.end(b);
-      team.each(m - column < width ? m - column : width, [=](std::size_t j) {
-        sum_type total = 0;
-        for (std::size_t row = first; row < end; ++row) total += sum_type(dy[row * m + column + j]);
-        sums[b * m + column + j] = total;
-      });
-    });
-    call.each(m, [=](std::size_t j) {
-      sum_type total = add ? sum_type(out[j]) : sum_type(0);
-      for (std::size_t b = 0; b < blocks.count(); ++b) total += sums[b * m + j];
-      out[j] = static_cast<value>(total);
-    });
-  }
+private:
   // On the CPU: every worker takes columns, and goes through all rows.
   template <class Call> static void by_columns(Call& call) {
     auto const* dy = call.template input<0>();
@@ -187,11 +168,9 @@ template <int M> struct bias_op {
     auto const* b = call.template input<1>();
     auto* y = call.template output<0>();
     const std::size_t m = detail::extent_of_run(call, 'm', M);
-    using element = std::remove_pointer_t<decltype(y)>;
     call.rows(call.rest(), [=](std::size_t row, auto team) {
-      auto const* from = x + row * m;
-      auto* to = y + row * m;
-      team.each(m, [=](std::size_t j) { to[j] = static_cast<element>(from[j] + b[j]); });
+      each_of(
+          team, m, [](auto from, auto add) { return from + add; }, y + row * m, x + row * m, b);
     });
   }
 };
@@ -216,7 +195,8 @@ template <class X, class W> struct linear_match {
 template <class X, class W> struct linear_axes;
 template <dtype D, class... A, dtype E, class... B> struct linear_axes<like<D, A...>, like<E, B...>> {
   using no_match = std::conditional_t<
-      sizeof...(B) < 2, mistake::weight_of_linear_has_one_axis_which_leaves_none_to_make<input_axes<A...>, weight_axes<B...>>,
+      sizeof...(B) < 2,
+      mistake::weight_of_linear_has_one_axis_which_leaves_none_to_make<input_axes<A...>, weight_axes<B...>>,
       mistake::weight_shares_no_axis_with_the_end_of_the_input<input_axes<A...>, weight_axes<B...>>>;
   using no_bias = mistake::bias_axes_are_not_the_last_axes_of_the_input<input_axes<A...>, weight_axes<B...>>;
 };
@@ -227,9 +207,9 @@ template <class X, class B> constexpr bool bias_matches() {
 }  // namespace detail
 
 namespace ops {
-// The weight's first axes, by position, are summed with the last ones of x, as many as are the same; if there are none,
-// the weight's last axes are (so that an embedding table [vocab, hidden] also makes the logits). The weight's other
-// axes take their place.
+// The weight's first axes, by position, are summed with the last ones of x, as many as are the same; if there are
+// none, the weight's last axes are (so that an embedding table [vocab, hidden] also makes the logits). The weight's
+// other axes take their place.
 template <handle X, handle W> constexpr auto linear(X x, W w) {
   if constexpr (is_poison<X> || is_poison<W>) return poison<typename X::graph_type>{x.graph};
   else if constexpr (constexpr int k = detail::linear_match<X, W>::value; k != 0)
@@ -242,7 +222,9 @@ template <handle X, handle B> constexpr auto bias(X x, B b) {
   else if constexpr (detail::bias_matches<X, B>()) return apply<bias_op<B::rank>>(x, b);
   else return refuse<typename detail::linear_axes<typename X::like_type, typename B::like_type>::no_bias>(x);
 }
-template <handle X, handle W, handle B> constexpr auto linear(X x, W w, B b) { return ops::bias(ops::linear(x, w), b); }
+template <handle X, handle W, handle B> constexpr auto linear(X x, W w, B b) {
+  return ops::bias(ops::linear(x, w), b);
+}
 }  // namespace ops
 using namespace ops;
 

@@ -10,6 +10,7 @@
 
 #include <partita/core/host_device.hpp>
 #include <partita/core/math.hpp>
+#include <partita/core/packs.hpp>
 #include <partita/model/apply.hpp>
 
 namespace partita::detail {
@@ -33,21 +34,13 @@ template <class Op, class Call> PARTITA_HOST_DEVICE void each_point(Call& call) 
     auto const* b = call.template input<1>();
     if constexpr (parameters == 1) {
       const value p = static_cast<value>(call.attribute(0));
-      call.each(call.size(), [=](std::size_t i) {
-        y[i] = static_cast<element>(Op::point(static_cast<value>(a[i]), static_cast<value>(b[i]), p));
-      });
-    } else {
-      call.each(call.size(), [=](std::size_t i) {
-        y[i] = static_cast<element>(Op::point(static_cast<value>(a[i]), static_cast<value>(b[i])));
-      });
-    }
+      each_of(call, call.size(), [=](auto x, auto z) { return Op::point(static_cast<value>(x), static_cast<value>(z), p); }, y, a, b);
+    } else
+      each_of(call, call.size(), [](auto x, auto z) { return Op::point(static_cast<value>(x), static_cast<value>(z)); }, y, a, b);
   } else if constexpr (parameters == 1) {
     const value p = static_cast<value>(call.attribute(0));
-    call.each(call.size(),
-              [=](std::size_t i) { y[i] = static_cast<element>(Op::point(static_cast<value>(a[i]), p)); });
-  } else {
-    call.each(call.size(), [=](std::size_t i) { y[i] = static_cast<element>(Op::point(static_cast<value>(a[i]))); });
-  }
+    each_of(call, call.size(), [=](auto x) { return Op::point(static_cast<value>(x), p); }, y, a);
+  } else each_of(call, call.size(), [](auto x) { return Op::point(static_cast<value>(x)); }, y, a);
 }
 
 }  // namespace partita::detail

@@ -11,9 +11,7 @@ struct rms_norm_gradient_op {  // dy, x, scale, inverse root -> dx, dscale
   static constexpr std::string_view name = "rms_norm.grad", annotation = "...+ h^, ...+ h^, h^, ...+ -> ... h^, h^",
                                     dtypes = "T, T, T, A -> T, T";
   static constexpr double flops_per_point = 12;
-  template <class Shape> static std::size_t workspace(Shape const& s) {
-    return detail::normalize_rows_workspace(s.rest(), s.extent('h'), s.element_size);
-  }
+  template <class Shape> static std::size_t workspace(Shape const& s) { return detail::normalize_rows_workspace(s); }
   template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) {
     auto* dx = call.template output<0>();
     auto const* inverses = call.template input<3>();
@@ -37,16 +35,18 @@ struct rms_norm_op {  // x, scale -> y, inverse root; attribute 0: epsilon
     auto const* scale = call.template input<1>();
     auto* y = call.template output<0>();
     auto* inverses = call.template output<1>();
-    using element = std::remove_pointer_t<decltype(y)>;
     using A = std::remove_pointer_t<decltype(inverses)>;
     const std::size_t h = call.extent('h');
     const A epsilon = static_cast<A>(call.attribute(0));
     call.rows(call.rest(), [=](std::size_t row, auto const& team) {
       auto const* const in = x + row * h;
       auto* const out = y + row * h;
-      const A square = team.sum(h, [=](std::size_t i) { return A(in[i]) * A(in[i]); }) / static_cast<A>(h);
+      const A square = sum_of(
+                           team, h, [](auto v) { return A(v) * A(v); }, in) /
+                       static_cast<A>(h);
       const A inverse = A(1) / math::sqrt(square + epsilon);
-      team.each(h, [=](std::size_t i) { out[i] = static_cast<element>(A(in[i]) * inverse * A(scale[i])); });
+      each_of(
+          team, h, [=](auto v, auto s) { return A(v) * inverse * A(s); }, out, in, scale);
       if (team.first()) inverses[row] = inverse;
     });
   }

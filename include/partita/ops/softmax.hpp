@@ -34,12 +34,11 @@ template <int After> struct softmax_gradient_op {  // dx = y (dy - sum dy y)
     using value = detail::compute_type<element>;
     const std::size_t v = call.extent('v');
     detail::each_line<After>(call, [=](auto const& team, std::size_t begin, auto stride) {
-      const value along =
-          team.sum(v, [=](std::size_t i) { return value(dy[begin + i * stride]) * value(y[begin + i * stride]); });
-      team.each(v, [=](std::size_t i) {
-        const std::size_t at = begin + i * stride;
-        dx[at] = static_cast<element>(value(y[at]) * (value(dy[at]) - along));
-      });
+      const value along = detail::sum_along(
+          team, v, stride, [](auto d, auto p) { return value(d) * value(p); }, dy + begin, y + begin);
+      detail::each_along(
+          team, v, stride, [=](auto d, auto p) { return value(p) * (value(d) - along); }, dx + begin, dy + begin,
+          y + begin);
     });
   }
 };
@@ -57,19 +56,23 @@ template <int After> struct softmax_op {
     using value = detail::compute_type<element>;
     const std::size_t v = call.extent('v');
     detail::each_line<After>(call, [=](auto const& team, std::size_t begin, auto stride) {
-      const value most = team.max(v, [=](std::size_t i) { return value(x[begin + i * stride]); });
+      auto const* const in = x + begin;
+      element* const out = y + begin;
+      const value most = detail::max_along(
+          team, v, stride, [](auto e) { return value(e); }, in);
       if constexpr (std::is_same_v<element, value>) {
-        team.each(v, [=](std::size_t i) { y[begin + i * stride] = math::exp(x[begin + i * stride] - most); });
-        const value inverse = value(1) / team.sum(v, [=](std::size_t i) { return y[begin + i * stride]; });
-        team.each(v, [=](std::size_t i) { y[begin + i * stride] *= inverse; });
+        detail::each_along(
+            team, v, stride, [=](auto e) { return math::exp(e - most); }, out, in);
+        const value inverse = value(1) / detail::sum_along(
+                                             team, v, stride, [](auto e) { return e; }, out);
+        detail::each_along(
+            team, v, stride, [=](auto e) { return e * inverse; }, out, out);
       } else {  // from x again: the sum and the results are rounded once
-        const value total =
-            team.sum(v, [=](std::size_t i) { return math::exp(value(x[begin + i * stride]) - most); });
+        const value total = detail::sum_along(
+            team, v, stride, [=](auto e) { return math::exp(value(e) - most); }, in);
         const value inverse = value(1) / total;
-        team.each(v, [=](std::size_t i) {
-          const std::size_t at = begin + i * stride;
-          y[at] = static_cast<element>(math::exp(value(x[at]) - most) * inverse);
-        });
+        detail::each_along(
+            team, v, stride, [=](auto e) { return math::exp(value(e) - most) * inverse; }, out, in);
       }
     });
   }

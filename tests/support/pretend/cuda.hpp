@@ -173,8 +173,9 @@ struct cuda {
 
 // A block's team on the host: one thread and its vector registers.
 struct host_block : on_cpu::team {
+  static constexpr bool packs = true;
   template <class T, std::size_t N, int Which> T* shared() const {
-    static thread_local T elements[N];
+    alignas(16) static thread_local T elements[N];
     return elements;
   }
 };

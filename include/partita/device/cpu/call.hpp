@@ -138,7 +138,8 @@ template <class Op, dtype... In> class call {
     return partial[0];
   }
   // f(row, team) for every row < n, each by a team of its own with each(n, f), sum(n, f), max(n, f).
-  template <class F> void rows(std::size_t n, F f) const {
+  // The last argument speaks to GPUs.
+  template <class F> void rows(std::size_t n, F f, std::size_t = 0) const {
     const std::size_t row_size = std::max<std::size_t>(1, size() / std::max<std::size_t>(1, n));
     parallel(n, std::max<std::size_t>(1, grain / row_size), [&](std::size_t begin, std::size_t end, std::size_t) {
       for (std::size_t row = begin; row < end; ++row) f(row, team{});

@@ -64,6 +64,8 @@ inline box_arguments arguments_of(box_copy const& b, dtype type, void const* fro
   return a;
 }
 
+inline constexpr std::size_t box_chunk = 1024;  // elements that a team takes at a time
+
 struct alignas(16) sixteen_bytes {
   std::uint64_t low, high;
 };
@@ -80,11 +82,10 @@ PARTITA_HOST_DEVICE inline void place_of(box_arguments const& a, std::size_t ele
 }
 template <class T, class Team, class F>
 PARTITA_HOST_DEVICE void each_element(Team const& team, box_arguments const& a, std::size_t block, std::size_t blocks, F f) {
-  constexpr std::size_t chunk = 1024;
   T const* const from = static_cast<T const*>(a.from);
   T* const to = static_cast<T*>(a.to);
-  for (std::size_t begin = block * chunk; begin < a.elements; begin += blocks * chunk)
-    team.each(a.elements - begin < chunk ? a.elements - begin : chunk, [=, &a](std::size_t i) {
+  for (std::size_t begin = block * box_chunk; begin < a.elements; begin += blocks * box_chunk)
+    team.each(a.elements - begin < box_chunk ? a.elements - begin : box_chunk, [=, &a](std::size_t i) {
       std::size_t source, target;
       place_of(a, begin + i, source, target);
       f(from + source, to + target);

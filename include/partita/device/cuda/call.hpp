@@ -16,6 +16,7 @@
 #include <partita/core/data_fault.hpp>
 #include <partita/core/hash.hpp>
 #include <partita/core/host_device.hpp>
+#include <partita/core/packs.hpp>
 #include <partita/device/typed_op.hpp>
 #include <partita/program/step.hpp>
 
@@ -87,7 +88,7 @@ struct recording {
   }
 };
 
-inline constexpr std::size_t loop_chunk = 1024;  // elements of `each` that a team takes at a time
+inline constexpr std::size_t loop_chunk = 256;  // of `each`: what a team takes at a time, one each member
 
 // Writes down what a kernel would run.
 class recorder_of_launches {
@@ -142,8 +143,10 @@ template <class Team> class runner_of_launch {
 
   template <class F> PARTITA_HOST_DEVICE void each(std::size_t n, F f) {
     if (!turn()) return;
-    for (std::size_t begin = block_ * loop_chunk; begin < n; begin += blocks_ * loop_chunk)
-      team_.each(n - begin < loop_chunk ? n - begin : loop_chunk, [=](std::size_t i) { f(begin + i); });
+    if constexpr (requires { team_.share(n, block_, blocks_, f); }) team_.share(n, block_, blocks_, f);
+    else
+      for (std::size_t begin = block_ * loop_chunk; begin < n; begin += blocks_ * loop_chunk)
+        team_.each(n - begin < loop_chunk ? n - begin : loop_chunk, [=](std::size_t i) { f(begin + i); });
   }
   template <class F> PARTITA_HOST_DEVICE void parallel(std::size_t n, F f) {
     constexpr std::size_t chunk = recorder_of_launches::most_at_once;
@@ -209,6 +212,7 @@ template <class Op, class Mode, dtype... In> class call {
   static constexpr int output_count = types::output_count;
   static constexpr bool on_host = false;
   static constexpr bool records = Mode::records;  // what to launch is written down; else a launch runs
+  static constexpr bool packs = true;  // core/packs.hpp
   static constexpr std::size_t grain = 8192;  // which parallel does not ask for here
 
   template <int I> using input_type = element_t<types::inputs[I]>;
@@ -258,7 +262,12 @@ template <class Op, class Mode, dtype... In> class call {
   template <class F> PARTITA_HOST_DEVICE void parallel(std::size_t n, std::size_t, F f) const { mode_.parallel(n, f); }
   template <class F> PARTITA_HOST_DEVICE void each(std::size_t n, F f) const { mode_.each(n, f); }
   template <class F> PARTITA_HOST_DEVICE void once(F f) const { mode_.once(f); }
-  template <class F> PARTITA_HOST_DEVICE void rows(std::size_t n, F f) const { mode_.rows(n, n == 0 ? 0 : size() / n, f); }
+  // `elements`: of what a team passes over at a time, where that is not size() / n; it has a member for every 16 bytes.
+  template <class F> PARTITA_HOST_DEVICE void rows(std::size_t n, F f, std::size_t elements = 0) const {
+    constexpr std::size_t width = pack_bytes / sizeof(input_type<0>);
+    const std::size_t of_row = elements > 0 ? elements : n == 0 ? 0 : size() / n;
+    mode_.rows(n, (of_row + width - 1) / width, f);
+  }
   template <class F> PARTITA_HOST_DEVICE auto sum(std::size_t n, F f) const {
     constexpr std::size_t least = 4096;
     const std::size_t even = (n + most_partials - 1) / most_partials, block = even < least ? least : even;

@@ -28,7 +28,7 @@ namespace partita::on_cuda {
 struct executor_options {
   bool capture = false;          // the step as a graph: with one device in the process
   double timeout_seconds = 300;  // for which no communication may make progress
-  unsigned most_blocks = 1024;   // of a launch
+  unsigned most_blocks = 1024;   // of a launch, of 256 threads; of as many more as they are smaller
 };
 
 // `Communicator` is a model of partita::stream_communicator, made with the program's groups. What the constructor is given by

@@ -3,6 +3,7 @@
 #pragma once
 #include <compare>
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <string>
 #include <utility>
@@ -22,13 +23,38 @@ struct product_shape {
   dtype type = f32;
   std::size_t m = 0, n = 0, k = 0, lda = 0, ldb = 0, ldc = 0;
   std::size_t batch = 1, next_a = 0, next_b = 0, next_c = 0;
+  std::size_t aligned_a = 0, aligned_b = 0, aligned_c = 0;  // bytes: what the addresses promise
   auto operator<=>(product_shape const&) const = default;
 };
 
+// The power of two, up to 256, that an address is a multiple of, and those `next` bytes on. The library's fast algorithms want
+// 16 at least.
+inline std::size_t alignment_of(void const* at, std::size_t next = 0) {
+  const std::uintptr_t address = reinterpret_cast<std::uintptr_t>(at) | next | 256;
+  return static_cast<std::size_t>(address & (~address + 1));
+}
+
 // A row-major matrix is a column-major one turned, and (a b)^T = b^T a^T: the operands change places and nothing is moved.
 inline product_shape shape_of(product const& p) {
-  return {p.transpose_b, p.transpose_a, p.type,        p.n,       p.m,       p.k,      p.ldb,
-          p.lda,         p.ldc,         p.batch.count, p.batch.b, p.batch.a, p.batch.c};
+  const auto aligned = [&](void const* at, std::size_t next) {
+    return alignment_of(at, p.batch.count > 1 ? next * size_of(p.type) : 0);
+  };
+  return {p.transpose_b,
+          p.transpose_a,
+          p.type,
+          p.n,
+          p.m,
+          p.k,
+          p.ldb,
+          p.lda,
+          p.ldc,
+          p.batch.count,
+          p.batch.b,
+          p.batch.a,
+          p.batch.c,
+          aligned(p.b, p.batch.b),
+          aligned(p.a, p.batch.a),
+          aligned(p.c, p.batch.c)};
 }
 
 // Belongs to one device, whose thread makes and ends it: all its programs share it, and the workspace, since products run in

@@ -125,11 +125,15 @@ struct runtime {
       return cublasLtMatmulPreferenceSetAttribute(limits, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace_bytes,
                                                   sizeof workspace_bytes);
     });
-    // Pieces begin anywhere in an arena: no more than an element's alignment is promised.
-    const std::uint32_t aligned = static_cast<std::uint32_t>(size_of(s.type));
-    for (auto which : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
-                       CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
-      then([&] { return cublasLtMatmulPreferenceSetAttribute(limits, which, &aligned, sizeof aligned); });
+    // Pieces may begin anywhere in an arena: the algorithm is chosen for where these do.
+    auto aligned = [&](cublasLtMatmulPreferenceAttributes_t which, std::size_t bytes) {
+      const std::uint32_t promised = static_cast<std::uint32_t>(bytes);
+      then([&] { return cublasLtMatmulPreferenceSetAttribute(limits, which, &promised, sizeof promised); });
+    };
+    aligned(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, s.aligned_a);
+    aligned(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, s.aligned_b);
+    aligned(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, s.aligned_c);
+    aligned(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, s.aligned_c);
     then([&] { return cublasLtMatmulAlgoGetHeuristic(m, p.what, p.a, p.b, p.c, p.c, limits, 1, &found, &count); });
     if (answer == CUBLAS_STATUS_SUCCESS && count == 0) answer = CUBLAS_STATUS_NOT_SUPPORTED;
     if (limits != nullptr) cublasLtMatmulPreferenceDestroy(limits);

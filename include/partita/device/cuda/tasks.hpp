@@ -268,8 +268,8 @@ template <class Api> class tasks_of_program {
         t.step = s;
         t.op = op;
         t.index = arguments_.size() - 1;
-        t.blocks = static_cast<unsigned>(std::min<std::size_t>(step.items, most_blocks_));
         t.threads = static_cast<unsigned>(std::clamp<std::size_t>((step.per_item + 31) / 32 * 32, 32, most_threads_of_task));
+        t.blocks = static_cast<unsigned>(std::min<std::size_t>(step.items, most_blocks_ * (most_threads_of_task / t.threads)));
         tasks_.push_back(t);
       }
     }
@@ -305,7 +305,7 @@ template <class Api> class tasks_of_program {
     task t;
     t.what = task::kind::box;
     t.index = box_arguments_.size();
-    t.blocks = static_cast<unsigned>(std::min<std::size_t>((a.elements + loop_chunk - 1) / loop_chunk, most_blocks_));
+    t.blocks = static_cast<unsigned>(std::min<std::size_t>((a.elements + box_chunk - 1) / box_chunk, most_blocks_));
     box_arguments_.push_back(a);
     tasks_.push_back(t);
   }

@@ -16,12 +16,18 @@ inline constexpr unsigned warp = 32, most_threads = 256;  // of a block: whole w
 // their bits depend on n and the size of the block alone.
 class block_team {
  public:
+  static constexpr bool packs = true;  // members take 16 bytes at a time (core/packs.hpp)
+
 #if defined(__CUDA_ARCH__)
   __device__ static bool first() { return threadIdx.x == 0; }
 
   template <class F> __device__ void each(std::size_t n, F f) const {
     for (std::size_t i = threadIdx.x; i < n; i += blockDim.x) f(i);
     __syncthreads();
+  }
+  // f(i) for the share of one of `blocks` teams, where nobody reads in this launch what is written: without a barrier.
+  template <class F> __device__ void share(std::size_t n, std::size_t block, std::size_t blocks, F f) const {
+    for (std::size_t i = block * blockDim.x + threadIdx.x; i < n; i += blocks * blockDim.x) f(i);
   }
   template <class F> __device__ auto sum(std::size_t n, F f) const {
     using value = std::decay_t<decltype(f(n))>;
@@ -38,7 +44,7 @@ class block_team {
   }
   // N elements that the members have in common, uninitialised; the same for every call with the same arguments.
   template <class T, std::size_t N, int Which> __device__ T* shared() const {
-    __shared__ T elements[N];
+    alignas(16) __shared__ T elements[N];
     return elements;
   }
 
@@ -57,6 +63,7 @@ class block_team {
 #else  // Kernels are read for the host too, and never run there with this team.
   PARTITA_HOST_DEVICE static bool first() { return false; }
   template <class F> PARTITA_HOST_DEVICE void each(std::size_t, F) const {}
+  template <class F> PARTITA_HOST_DEVICE void share(std::size_t, std::size_t, std::size_t, F) const {}
   template <class F> PARTITA_HOST_DEVICE auto sum(std::size_t n, F f) const { return std::decay_t<decltype(f(n))>{}; }
   template <class F> PARTITA_HOST_DEVICE auto max(std::size_t n, F f) const { return std::decay_t<decltype(f(n))>{}; }
   template <class T, std::size_t N, int Which> PARTITA_HOST_DEVICE T* shared() const { return nullptr; }

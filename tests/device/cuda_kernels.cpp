@@ -1,0 +1,295 @@
+// The algorithms of GPU kernels, run by the host's teams beside the CPU's kernels: sizes that packs of 16 bytes
+// divide and others, operands that begin at a multiple of 16 bytes and others, more rows than a team takes at once.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <memory>
+#include <numeric>
+#include <random>
+#include <string>
+#include <vector>
+
+#include <partita/ops/add.hpp>
+#include <partita/ops/cast.hpp>
+#include <partita/ops/cross_entropy.hpp>
+#include <partita/ops/embedding.hpp>
+#include <partita/ops/gelu.hpp>
+#include <partita/ops/layer_norm.hpp>
+#include <partita/ops/linear.hpp>
+#include <partita/ops/multiply.hpp>
+#include <partita/ops/rms_norm.hpp>
+#include <partita/ops/scale.hpp>
+#include <partita/ops/softmax.hpp>
+
+#include "../support/pieces.hpp"
+#include "../support/pretend/cuda.hpp"
+
+namespace pt = partita;
+using namespace partita::testing;
+
+namespace {
+struct row : pt::axis<"row"> {};
+struct across : pt::axis<"across"> {};
+
+struct sizes {
+  std::size_t rows, wide;
+  std::vector<pt::binding> bindings() const { return {pt::bind<row>(rows), pt::bind<across>(wide)}; }
+};
+constexpr sizes several[]{{1, 1}, {3, 8}, {5, 37}, {40, 64}, {70, 131}};
+
+// An operand of a kernel: it begins `skew` elements after a multiple of 256 bytes, and nothing is written around it.
+class placed {
+public:
+  placed(buffer const& from, pt::dtype type, std::size_t skew)
+      : bytes_(from.size() * pt::size_of(type)), before_(skew * pt::size_of(type)) {
+    std::memset(memory(), 0x5a, sizeof(line) * count());
+    std::memcpy(at(), from.data(), bytes_);
+  }
+  std::byte* at() const { return memory() + 256 + before_; }
+  bool kept_around() const {
+    for (std::size_t i = 0; i < sizeof(line) * count(); ++i)
+      if ((i < 256 + before_ || i >= 256 + before_ + bytes_) && memory()[i] != std::byte{0x5a}) return false;
+    return true;
+  }
+
+private:
+  struct alignas(256) line {
+    std::byte bytes[256];
+  };
+  std::size_t count() const { return (bytes_ + before_) / 256 + 3; }
+  std::byte* memory() const { return reinterpret_cast<std::byte*>(lines_.get()); }
+  std::size_t bytes_, before_;
+  std::unique_ptr<line[]> lines_{new line[count()]};
+};
+
+// What the kernel makes by the algorithm of GPUs, in the host's teams, block by block in a shuffled order.
+template <class Op, class... In> std::vector<buffer> on_teams(lone_op const& op, std::size_t const* offsets,
+                                                              std::size_t const* extents, bool accumulate,
+                                                              double before, std::size_t skew) {
+  pt::on_cuda::kernel_arguments a;
+  std::vector<placed> in, out;
+  std::vector<buffer> made = op.make_outputs(extents);
+  for (int i = 0; i < op.info.input_count; ++i) {
+    buffer const& whole = op.inputs[static_cast<std::size_t>(i)];
+    buffer piece(op.info.inputs[i].type, lone_op::elements(op.info.inputs[i], extents));
+    std::size_t n = 0;
+    op.each_element(op.info.inputs[i], offsets, extents,
+                    [&](std::size_t index) { piece.set(n++, whole.get(index)); });
+    in.emplace_back(piece, op.info.inputs[i].type, skew);
+    a.inputs[i] = in.back().at();
+  }
+  for (std::size_t o = 0; o < made.size(); ++o) {
+    made[o].fill(accumulate ? before : std::nan(""));
+    out.emplace_back(made[o], op.info.outputs[o].type, skew);
+    a.outputs[o] = out.back().at();
+  }
+  pt::on_cuda::fault_record fault;
+  a.input_count = op.info.input_count;
+  a.info = op.info;
+  std::copy_n(extents, pt::max_dims, a.extents);
+  std::copy_n(offsets, pt::max_dims, a.offsets);
+  std::copy_n(op.wholes, pt::max_dims, a.wholes);
+  a.given = op.given;
+  a.accumulate = accumulate;
+  a.step = &op.context;
+  a.fault = &fault;
+  constexpr auto launcher = pretend::backend::launch<Op, In::type...>();
+  const std::size_t scratch = launcher.scratch(op.info, extents);
+  buffer room(pt::f32, scratch / 4 + 1);
+  room.fill(std::nan(""));
+  placed scratch_memory(room, pt::f32, 0);
+  a.scratch = scratch_memory.at();
+  pt::on_cuda::recording r;
+  launcher.record(a, r);
+  CHECK_FALSE(r.too_long);
+  std::mt19937 random(7);
+  for (int s = 0; s < r.count; ++s) {
+    const std::size_t blocks = std::min<std::size_t>(r.steps[s].items, 3);
+    std::vector<std::size_t> order(blocks);
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::shuffle(order.begin(), order.end(), random);
+    for (std::size_t block : order) pt::on_cuda::run_block<Op, pretend::host_block, In::type...>(a, s, block, blocks);
+  }
+  CHECK(fault.found == 0);
+  CHECK(scratch_memory.kept_around());
+  for (auto* all : {&in, &out})
+    for (placed const& each : *all) CHECK(each.kept_around());
+  for (std::size_t o = 0; o < made.size(); ++o)
+    std::memcpy(made[o].data(), out[o].at(), made[o].size() * pt::size_of(op.info.outputs[o].type));
+  return made;
+}
+
+double allowed(pt::dtype type) { return type == pt::f64 ? 1e-12 : type == pt::f32 ? 2e-5 : 1.0 / 128; }
+
+template <class Op, class... In> void compare_at(sizes const& s, std::function<double(int, std::size_t)> const& fill,
+                                                 pt::attributes const& given, bool accumulate = false) {
+  const lone_op op = lone_op::make<Op, In...>(given, s.bindings(), fill);
+  const std::size_t none[pt::max_dims]{};
+  const std::vector<buffer> wanted = op.run_whole(accumulate, 0.5);
+  for (std::size_t skew : {0, 1}) {
+    const std::vector<buffer> have = on_teams<Op, In...>(op, none, op.wholes, accumulate, 0.5, skew);
+    for (std::size_t o = 0; o < wanted.size(); ++o) {
+      CAPTURE(op.info.kind);
+      CAPTURE(s.rows);
+      CAPTURE(s.wide);
+      CAPTURE(skew);
+      CAPTURE(o);
+      double most = 1e-30, worst = 0;
+      for (std::size_t i = 0; i < wanted[o].size(); ++i) most = std::max(most, std::abs(wanted[o].get(i)));
+      for (std::size_t i = 0; i < wanted[o].size(); ++i) {
+        const double away = std::abs(wanted[o].get(i) - have[o].get(i));
+        worst = away <= worst ? worst : away;  // a NaN counts
+      }
+      CHECK(worst <= allowed(op.info.outputs[o].type) * most);
+    }
+  }
+}
+double numbers(int input, std::size_t i) {
+  return static_cast<double>((i * 7 + static_cast<std::size_t>(input) * 3 + i / 11) % 23) / 8 - 1.25;
+}
+
+template <class Op, class... In> void compare(pt::attributes const& given = {}, bool accumulate = false) {
+  for (sizes const& s : several) compare_at<Op, In...>(s, numbers, given, accumulate);
+}
+template <pt::dtype T> using matrix = pt::like<T, row, across>;
+template <pt::dtype T> using line = pt::like<T, across>;
+template <pt::dtype T> using column = pt::like<T, row>;
+}  // namespace
+
+TEST_CASE("packs of 16 bytes: the last one may be short, and none are taken from addresses that are no multiple") {
+  compare<pt::gelu_op, matrix<pt::f32>>();
+  compare<pt::gelu_gradient_op, matrix<pt::bf16>, matrix<pt::bf16>>();
+  compare<pt::multiply_op, matrix<pt::f64>, matrix<pt::f64>>();
+  compare<pt::scale_op, matrix<pt::f16>>({{0.75}});
+  compare<pt::add_op, matrix<pt::bf16>, matrix<pt::bf16>>();
+  compare<pt::cast_op<pt::bf16>, matrix<pt::f32>>();
+  compare<pt::cast_op<pt::f32>, matrix<pt::bf16>>();
+  compare<pt::bias_op<1>, matrix<pt::bf16>, line<pt::bf16>>();
+}
+
+TEST_CASE("rows: norms, softmax, the terms of cross-entropy") {
+  compare<pt::layer_norm_op<true>, matrix<pt::bf16>, line<pt::bf16>, line<pt::bf16>>({{1e-3}});
+  compare<pt::layer_norm_op<false>, matrix<pt::f32>, line<pt::f32>>({{1e-3}});
+  compare<pt::rms_norm_op, matrix<pt::f32>, line<pt::f32>>({{1e-3}});
+  compare<pt::softmax_op<0>, matrix<pt::f32>>();
+  compare<pt::softmax_op<0>, matrix<pt::bf16>>();
+  compare<pt::softmax_op<1>, matrix<pt::f32>>();
+  compare<pt::softmax_gradient_op<0>, matrix<pt::bf16>, matrix<pt::bf16>>();
+  compare<pt::row_max_op, matrix<pt::bf16>>();
+  for (sizes const& s : several) {
+    const auto targets = [&](int input, std::size_t i) {
+      return input == 2 ? static_cast<double>(i % 4 == 3 ? -1 : static_cast<int>(i * 5 % s.wide)) : numbers(input, i);
+    };
+    compare_at<pt::softmax_terms_op, matrix<pt::bf16>, column<pt::f32>, column<pt::i32>>(s, targets, {{0.1}});
+    const auto gradient_targets = [&](int input, std::size_t i) {
+      return input == 4 ? static_cast<double>(i % 4 == 3 ? -1 : static_cast<int>(i * 5 % s.wide)) : numbers(input, i);
+    };
+    compare_at<pt::softmax_terms_gradient_op, matrix<pt::f32>, column<pt::f32>, column<pt::f32>, column<pt::f32>,
+               column<pt::i32>>(s, gradient_targets, {{0.1}});
+  }
+}
+
+TEST_CASE("sums down columns, of more blocks of rows than one") {
+  compare<pt::bias_grad_op<1>, matrix<pt::f32>>();
+  compare<pt::bias_grad_op<1>, matrix<pt::bf16>>({}, true);
+  const sizes high{1100, 9}, broad{20, 4100};
+  for (sizes const& s : {sizes{40, 64}, sizes{70, 131}, sizes{33, 8}, high, broad}) {
+    compare_at<pt::bias_grad_op<1>, matrix<pt::f32>>(s, numbers, {}, true);
+    const auto positive = [](int input, std::size_t i) { return input == 4 ? 0.5 : numbers(input, i); };
+    compare_at<pt::layer_norm_gradient_op<true>, matrix<pt::bf16>, matrix<pt::bf16>, line<pt::bf16>, column<pt::f32>,
+               column<pt::f32>>(s, positive, {});
+    compare_at<pt::rms_norm_gradient_op, matrix<pt::f32>, matrix<pt::f32>, line<pt::f32>, column<pt::f32>>(s, numbers,
+                                                                                                           {});
+  }
+}
+
+namespace {
+struct token : pt::axis<"token"> {};
+}  // namespace
+
+TEST_CASE("rows of a table, and their gradient: numbers that are many, few, one, and of other pieces of the table") {
+  for (sizes const& s : {sizes{1, 1}, sizes{32, 8}, sizes{33, 5}, sizes{700, 24}, sizes{2100, 3}})
+    for (std::size_t tokens : {1u, 3u, 50u, 900u})
+      for (std::size_t kind : {0u, 1u}) {
+        std::mt19937 random(static_cast<unsigned>(s.rows + tokens));
+        std::vector<double> ids(s.rows);
+        for (double& id : ids)
+          id = static_cast<double>(kind == 0 ? random() % tokens
+                                             : std::min<std::size_t>(random() % 2 * (random() % tokens), tokens - 1));
+        std::vector<pt::binding> bound = s.bindings();
+        bound.push_back(pt::bind<token>(tokens));
+        const auto fill = [&](int input, std::size_t i) { return input == 1 ? ids[i] : numbers(input, i); };
+        const bool add = kind == 1;
+        const lone_op op =
+            lone_op::make<pt::embedding_grad_op, matrix<pt::f32>, column<pt::i32>, pt::like<pt::f32, token, across>>(
+                {}, bound, fill);
+        const std::vector<buffer> wanted = op.run_whole(add, 0.5);
+        const std::size_t none[pt::max_dims]{};
+        for (std::size_t skew : {0, 1}) {
+          const std::vector<buffer> have =
+              on_teams<pt::embedding_grad_op, matrix<pt::f32>, column<pt::i32>, pt::like<pt::f32, token, across>>(
+                  op, none, op.wholes, add, 0.5, skew);
+          double worst = 0, most = 1;
+          for (std::size_t i = 0; i < wanted[0].size(); ++i) {
+            most = std::max(most, std::abs(wanted[0].get(i)));
+            const double away = std::abs(wanted[0].get(i) - have[0].get(i));
+            worst = away <= worst ? worst : away;
+          }
+          CAPTURE(s.rows);
+          CAPTURE(tokens);
+          CHECK(worst <= 1e-5 * most);
+        }
+        if (tokens < 50) continue;
+        // a piece of the table: what lies before and after it is left out
+        std::size_t offsets[pt::max_dims]{}, extents[pt::max_dims]{};
+        std::copy_n(op.wholes, pt::max_dims, extents);
+        for (int d = 0; d < op.info.dim_count; ++d)
+          if (op.info.dims[d].letter == 'v') {
+            offsets[d] = 13;
+            extents[d] = tokens - 20;
+          }
+        const std::vector<buffer> piece =
+            on_teams<pt::embedding_grad_op, matrix<pt::f32>, column<pt::i32>, pt::like<pt::f32, token, across>>(
+                op, offsets, extents, add, 0.5, 0);
+        double worst = 0;
+        for (std::size_t i = 0; i < piece[0].size(); ++i) {
+          const double away = std::abs(piece[0].get(i) - wanted[0].get(i + 13 * s.wide));
+          worst = away <= worst ? worst : away;
+        }
+        CHECK(worst <= 1e-2);
+      }
+}
+
+TEST_CASE("in bf16 the rows of a table are added in f32 and rounded once") {
+  const sizes s{640, 16};
+  std::vector<pt::binding> bound = s.bindings();
+  bound.push_back(pt::bind<token>(2));
+  const auto fill = [](int input, std::size_t) { return input == 1 ? 1.0 : 1.0; };
+  using ids = column<pt::i32>;
+  const lone_op op =
+      lone_op::make<pt::embedding_grad_op, matrix<pt::bf16>, ids, pt::like<pt::bf16, token, across>>({}, bound, fill);
+  const std::size_t none[pt::max_dims]{};
+  const std::vector<buffer> have =
+      on_teams<pt::embedding_grad_op, matrix<pt::bf16>, ids, pt::like<pt::bf16, token, across>>(op, none, op.wholes,
+                                                                                                false, 0, 0);
+  for (std::size_t j = 0; j < 16; ++j) {
+    CHECK(have[0].get(j) == 0);
+    CHECK(have[0].get(16 + j) == 640);  // bf16 alone would stop at 256
+  }
+}
+
+TEST_CASE("the alignment that an address promises to a product") {
+  const auto at = [](std::uintptr_t n) { return pt::on_cuda::alignment_of(reinterpret_cast<void const*>(n)); };
+  CHECK(at(0) == 256);
+  CHECK(at(512) == 256);
+  CHECK(at(128 + 64) == 64);
+  CHECK(at(1024 + 16) == 16);
+  CHECK(at(1026) == 2);
+  pt::on_cuda::product p;
+  const auto whole = shape_of(p);
+  p.a = reinterpret_cast<void const*>(std::uintptr_t{2});
+  CHECK(shape_of(p) != whole);
+  CHECK(shape_of(p).aligned_b == 2);
+}
