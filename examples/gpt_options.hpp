@@ -153,7 +153,7 @@ struct gpt_command {
         ->check(CLI::IsMember({"cpu", "cuda"}).description(""));
     flag("--comm", o.comm, "NAME",
          "threads: devices are threads of this process. mpi: each is a process,\n"
-         "as many as mpirun -n has started")
+         "as many as mpirun -n has started; with --backend cuda each has its GPUs")
         ->check(CLI::IsMember({"threads", "mpi"}).description(""));
     number("--devices", o.devices, 1, 1024, "CPU devices; by default as many as the plan needs");
     number("--threads", o.threads, 0, 1024, "Threads that compute, for each device; 0 shares out the cores");

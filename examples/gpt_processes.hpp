@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdio>
 #include <cstdlib>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -21,23 +22,30 @@ class gpt_processes {
  public:
   gpt_processes(std::string const& backend, std::string const& comm) {
     if (backend == "cuda") {
-#ifdef PARTITA_EXAMPLE_CUDA
-      if (comm != "threads") throw pt::error("--backend cuda: processes find each other as torchrun and Slurm start them; leave --comm out");
-      cuda_ = std::getenv("WORLD_SIZE") != nullptr ? pt::cuda::from_environment() : pt::cuda{};
-      if (!first() && std::freopen("/dev/null", "w", stdout) == nullptr) throw pt::error("/dev/null cannot be opened");
-      return;
-#else
+#ifndef PARTITA_EXAMPLE_CUDA
       throw pt::error("--backend cuda: this program was built without CUDA; configure with -DPARTITA_CUDA=ON where nvcc and NCCL are");
 #endif
     }
-    if (comm == "threads") return;
+    if (comm == "mpi") {
 #ifdef PARTITA_EXAMPLE_MPI
-    world_.emplace();
+      world_ = std::make_shared<pt::mpi>();
+#else
+      throw pt::error("--comm " + comm + ": this program was built without MPI; on Debian, install libopenmpi-dev and configure again");
+#endif
+    }
+#ifdef PARTITA_EXAMPLE_CUDA
+    if (backend == "cuda") {
+      cuda_ = comm != "mpi" && std::getenv("WORLD_SIZE") != nullptr ? pt::cuda::from_environment() : pt::cuda{};
+#ifdef PARTITA_EXAMPLE_MPI
+      if (world_) {  // NCCL between the GPUs; MPI for what processes tell each other, NCCL's ids among it
+        cuda_->together = world_;
+        cuda_->first_device = world_->local_rank();
+      }
+#endif
+    }
+#endif
     // What the others would print is the same.
     if (!first() && std::freopen("/dev/null", "w", stdout) == nullptr) throw pt::error("/dev/null cannot be opened");
-#else
-    throw pt::error("--comm " + comm + ": this program was built without MPI; on Debian, install libopenmpi-dev and configure again");
-#endif
   }
 
   bool first() { return together().rank() == 0; }
@@ -54,11 +62,11 @@ class gpt_processes {
   // f(devices that a trainer is given), of a plan for so many.
   // [devices]
   template <class F> auto with_devices(int devices, int threads, F f) {
-#ifdef PARTITA_EXAMPLE_MPI
-    if (world_) return f(pt::mpi_cpu{.world = *world_, .threads = threads});
-#endif
 #ifdef PARTITA_EXAMPLE_CUDA
     if (cuda_) return f(*cuda_);
+#endif
+#ifdef PARTITA_EXAMPLE_MPI
+    if (world_) return f(pt::mpi_cpu{.world = *world_, .threads = threads});
 #endif
     return f(pt::cpu{.devices = devices, .threads = threads});
   }
@@ -66,7 +74,7 @@ class gpt_processes {
 
  private:
 #ifdef PARTITA_EXAMPLE_MPI
-  std::optional<pt::mpi> world_;
+  std::shared_ptr<pt::mpi> world_;
 #endif
 #ifdef PARTITA_EXAMPLE_CUDA
   std::optional<pt::cuda> cuda_;

@@ -17,7 +17,7 @@ namespace partita {
 
 // In one process rank r of a plan is the r-th device that CUDA names (CUDA_VISIBLE_DEVICES says which).
 struct cuda : on_cuda::cuda_options {
-  std::shared_ptr<processes> together{};  // other processes that train with this one
+  std::shared_ptr<processes> together{};  // other processes that train with this one; a pt::mpi is one
 
   // One of WORLD_SIZE processes, as torchrun and Slurm start them. Its first device is LOCAL_RANK's.
   static cuda from_environment() {

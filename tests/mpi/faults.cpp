@@ -2,6 +2,7 @@
 #include <signal.h>
 
 #include <cstdio>
+#include <future>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -60,6 +61,15 @@ int run_fault(mpi& world, std::string const& name) {
     auto t = model.train(two_by_two, mpi_cpu{.world = world});
     if (last) (void)t->memory();
     else (void)t->parameter("output.weight");
+  } else if (name == "heard") {  // by who makes no call of MPI, as a process whose GPU waits for another's
+    std::promise<std::string> heard;
+    world.on_abort([&](std::string const& reason) { heard.set_value(reason); });
+    barrier(world);
+    if (last) {
+      world.abort("out of paper");
+      return 1;
+    }
+    throw error("heard: " + heard.get_future().get());
   } else if (name == "ends before") {
     auto t = model.train(two_by_two, mpi_cpu{.world = world});
     if (!last) t->step(batch_of_words(model.graph(), 1).feeds());

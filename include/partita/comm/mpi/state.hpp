@@ -66,6 +66,7 @@ class mpi_state {
   int rank() const { return rank_; }
   int size() const { return size_; }
   int neighbours() const { return neighbours_; }  // processes on this machine, this one included
+  int local_rank() const { return local_rank_; }  // among them
   int cores() const { return cores_; }            // that they have together
   // Whether who waits may look without giving way: each process has a core for its compute lane and one for the other.
   bool cores_to_spare() const { return cores_ >= 2 * neighbours_; }
@@ -76,14 +77,15 @@ class mpi_state {
   bool is_aborted() const { return aborted_.load(std::memory_order_acquire); }
   // Whether this process was the first to fail, as far as it knows.
   bool failed_here() const { return failed_here_; }
-  [[noreturn]] void throw_aborted() {
-    const std::scoped_lock lock(message_mutex_);
-    throw aborted(message_);
+  std::string reason() {
+    const std::scoped_lock lock(reason_mutex_);
+    return reason_;
   }
+  [[noreturn]] void throw_aborted() { throw aborted("all ranks stop, because " + reason()); }
 
   // From any thread that does not hold `calls`. Tells every process.
   void stop(std::string_view reason) {
-    if (!set_message(reason)) return;
+    if (!set_reason(reason)) return;
     failed_here_ = true;
     notice_ = reason.substr(0, notice_bytes);
     const std::scoped_lock lock(calls_);
@@ -115,7 +117,7 @@ class mpi_state {
     if (!arrived) return;
     int length = 0;
     MPI_Get_count(&status, MPI_CHAR, &length);
-    if (status.MPI_TAG != tag_of_end) return (void)set_message({heard_.data(), static_cast<std::size_t>(length)});
+    if (status.MPI_TAG != tag_of_end) return (void)set_reason({heard_.data(), static_cast<std::size_t>(length)});
     if (!is_ending_) ended_.push_back({status.MPI_SOURCE, clock::now()});
     listen();
   }
@@ -193,10 +195,10 @@ class mpi_state {
     clock::time_point heard;
   };
 
-  bool set_message(std::string_view reason) {
-    const std::scoped_lock lock(message_mutex_);
+  bool set_reason(std::string_view reason) {
+    const std::scoped_lock lock(reason_mutex_);
     if (is_aborted()) return false;
-    message_ = partita::words({"all ranks stop, because ", reason});
+    reason_ = reason;
     aborted_.store(true, std::memory_order_release);
     return true;
   }
@@ -210,6 +212,7 @@ class mpi_state {
     MPI_Comm near = MPI_COMM_NULL;
     check_mpi(MPI_Comm_split_type(control_, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &near), "MPI_Comm_split_type");
     check_mpi(MPI_Comm_size(near, &neighbours_), "MPI_Comm_size");
+    check_mpi(MPI_Comm_rank(near, &local_rank_), "MPI_Comm_rank");
     std::array<unsigned char, 1024> mine{}, all{};  // a bit a core
 #ifdef __linux__
     cpu_set_t* const set = CPU_ALLOC(8 * mine.size());
@@ -225,11 +228,11 @@ class mpi_state {
   }
 
   MPI_Comm control_ = MPI_COMM_NULL;
-  int rank_ = 0, size_ = 1, neighbours_ = 1, cores_ = 0;
-  std::mutex calls_, message_mutex_;
+  int rank_ = 0, size_ = 1, local_rank_ = 0, neighbours_ = 1, cores_ = 0;
+  std::mutex calls_, reason_mutex_;
   std::atomic<bool> aborted_{false};
   bool failed_here_ = false;
-  std::string message_, notice_;
+  std::string reason_, notice_;
   list<MPI_Request> notices_;
   list<end_of> ended_;
   bool is_ending_ = false;

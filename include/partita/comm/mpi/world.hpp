@@ -8,18 +8,22 @@
 // process, or ends it, the whole job ends: the others' calls throw `aborted` with the reason, and at the exit of the
 // first one that ends MPI_Abort takes the rest with it. A process that is killed takes the job down through mpirun.
 #pragma once
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <functional>
 #include <memory>
+#include <mutex>
 #include <numeric>
 #include <span>
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 
 #include <partita/comm/mpi/communicator.hpp>
 #include <partita/comm/processes.hpp>
@@ -40,6 +44,8 @@ class mpi final : public processes {
   mpi& operator=(mpi const&) = delete;
 
   ~mpi() override {
+    is_leaving_.store(true, std::memory_order_release);
+    if (watcher_.joinable()) watcher_.join();
     std::set_terminate(terminate_before_);
     const bool unwinding = std::uncaught_exceptions() > exceptions_before_;
     if (!unwinding && !state_->is_aborted() && all_end()) {
@@ -86,7 +92,14 @@ class mpi final : public processes {
     }
   }
   void abort(std::string reason) override { everybody_->abort(std::move(reason)); }
+  // A thread looks for the news a hundred times a second, from the first call on: MPI wakes nobody.
+  void on_abort(std::function<void(std::string const&)> then) override {
+    const std::scoped_lock lock(listeners_mutex_);
+    listeners_.push_back(std::move(then));
+    if (!watcher_.joinable()) watcher_ = std::thread([this] { watch(); });
+  }
 
+  int local_rank() const { return state_->local_rank(); }  // among the processes on this machine
   int neighbours() const { return state_->neighbours(); }  // processes on this machine, this one included
   int cores() const { return state_->cores(); }            // that these share
   bool cores_to_spare() const { return state_->cores_to_spare(); }
@@ -113,6 +126,23 @@ class mpi final : public processes {
     } catch (std::exception const& e) {
       state_->stop(partita::words({"rank ", rank(), " has ended before the others: ", e.what()}));
       return false;
+    }
+  }
+  void watch() {
+    while (!state_->is_aborted()) {
+      if (is_leaving_.load(std::memory_order_acquire)) return;
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      const std::scoped_lock lock(state_->calls());
+      state_->poll();
+    }
+    list<std::function<void(std::string const&)>> listeners;
+    while (!is_leaving_.load(std::memory_order_acquire)) {  // who comes late is told, too
+      {
+        const std::scoped_lock lock(listeners_mutex_);
+        listeners = std::exchange(listeners_, {});
+      }
+      for (auto const& each : listeners) each(state_->reason());
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
   }
   mpi(int* argc, char*** argv) : exceptions_before_(std::uncaught_exceptions()) {
@@ -145,6 +175,10 @@ class mpi final : public processes {
   std::unique_ptr<detail::comm::mpi_state> state_;
   std::unique_ptr<mpi_communicator> everybody_;
   std::terminate_handler terminate_before_ = nullptr;
+  std::mutex listeners_mutex_;
+  list<std::function<void(std::string const&)>> listeners_;
+  std::atomic<bool> is_leaving_{false};
+  std::thread watcher_;
 };
 
 }  // namespace partita
