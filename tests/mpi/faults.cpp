@@ -1,6 +1,7 @@
 // Processes that fail in the middle of a training. Each case is started by mpirun, and ends_with looks at how it ends.
 #include <signal.h>
 
+#include <chrono>
 #include <cstdio>
 #include <future>
 #include <stdexcept>
@@ -67,6 +68,7 @@ int run_fault(mpi& world, std::string const& name) {
     barrier(world);
     if (last) {
       world.abort("out of paper");
+      std::this_thread::sleep_for(std::chrono::seconds(5));  // the end of a process is the end of all
       return 1;
     }
     throw error("heard: " + heard.get_future().get());
