@@ -13,6 +13,9 @@
 #include <partita/profile/host.hpp>
 #include <partita/profile/host_simulation.hpp>
 
+#include "models/gpt.hpp"
+#include "models/llama.hpp"
+
 namespace pt = partita;
 
 namespace {
@@ -20,66 +23,11 @@ namespace {
 using clock_type = std::chrono::steady_clock;
 double seconds_since(clock_type::time_point begin) { return std::chrono::duration<double>(clock_type::now() - begin).count(); }
 
-struct sample     : pt::axis<"sample", 16> {};
-struct position   : pt::axis<"position", 128> {};
-struct vocabulary : pt::axis<"vocabulary", 512> {};
-struct hidden     : pt::axis<"hidden", 256> {};
-struct head       : pt::axis<"head", 4> {};
-struct head_width : pt::axis<"head_width", 64> {};
-struct inner      : pt::axis<"inner", 1024> {};
-
-struct gpt {
-  static constexpr int layers = 2;
-  constexpr auto operator()(auto& g) const {
-    using pt::f32, pt::i32;
-    auto norm = [&](auto x) {
-      auto s = pt::scope(g, "norm");
-      return pt::layer_norm(x, pt::param<f32, hidden>(g, "scale", pt::ones), pt::param<f32, hidden>(g, "bias", pt::zeros));
-    };
-    auto tokens = pt::input<i32, sample, position>(g, "tokens");
-    auto targets = pt::input<i32, sample, position>(g, "targets");
-    auto table = pt::param<f32, vocabulary, hidden>(g, "wte.weight");
-    auto x = pt::bias(pt::embedding(tokens, table), pt::param<f32, position, hidden>(g, "wpe.weight"));
-    for (int layer = 0; layer < layers; ++layer) {
-      auto block = pt::scope(g, "block", layer);
-      auto h = norm(x);
-      auto project = [&](pt::label weight) { return pt::linear(h, pt::param<f32, hidden, head, head_width>(g, weight)); };
-      auto q = project("q.weight");
-      auto k = project("k.weight");
-      auto v = project("v.weight");
-      x = x + pt::linear(pt::causal_attention(q, k, v), pt::param<f32, head, head_width, hidden>(g, "out.weight"));
-      auto s = pt::scope(g, "mlp");
-      auto up = pt::gelu(pt::linear(norm(x), pt::param<f32, hidden, inner>(g, "up.weight"), pt::param<f32, inner>(g, "up.bias", pt::zeros)));
-      x = x + pt::linear(up, pt::param<f32, inner, hidden>(g, "down.weight"), pt::param<f32, hidden>(g, "down.bias", pt::zeros));
-    }
-    return pt::cross_entropy(pt::linear(norm(x), table), targets);
-  }
-};
-
-// Root mean square norms, gated units, an output layer of its own.
-struct llama {
-  static constexpr int layers = 2;
-  constexpr auto operator()(auto& g) const {
-    using pt::f32, pt::i32;
-    auto tokens = pt::input<i32, sample, position>(g, "tokens");
-    auto targets = pt::input<i32, sample, position>(g, "targets");
-    auto x = pt::embedding(tokens, pt::param<f32, vocabulary, hidden>(g, "embedding.weight"));
-    for (int layer = 0; layer < layers; ++layer) {
-      auto block = pt::scope(g, "block", layer);
-      auto h = pt::rms_norm(x, pt::param<f32, hidden>(g, "norm1.weight", pt::ones));
-      auto q = pt::linear(h, pt::param<f32, hidden, head, head_width>(g, "q.weight"));
-      auto k = pt::linear(h, pt::param<f32, hidden, head, head_width>(g, "k.weight"));
-      auto v = pt::linear(h, pt::param<f32, hidden, head, head_width>(g, "v.weight"));
-      x = x + pt::linear(pt::causal_attention(q, k, v), pt::param<f32, head, head_width, hidden>(g, "out.weight"));
-      auto n = pt::rms_norm(x, pt::param<f32, hidden>(g, "norm2.weight", pt::ones));
-      auto gate = pt::silu(pt::linear(n, pt::param<f32, hidden, inner>(g, "gate.weight")));
-      auto up = pt::linear(n, pt::param<f32, hidden, inner>(g, "up.weight"));
-      x = x + pt::linear(gate * up, pt::param<f32, inner, hidden>(g, "down.weight"));
-    }
-    auto n = pt::rms_norm(x, pt::param<f32, hidden>(g, "norm.weight", pt::ones));
-    return pt::cross_entropy(pt::linear(n, pt::param<f32, hidden, vocabulary>(g, "output.weight")), targets);
-  }
-};
+using namespace benchmark_model;
+using gpt_training = pt::training<gpt<pt::f32>, pt::adamw, pt::clip_norm>;
+using llama_training = pt::training<llama_of<false, pt::f32>, pt::adamw, pt::clip_norm>;
+const gpt_sizes of_gpt{2, 512, 256, 4, 16, 128};
+const llama_sizes of_llama{2, 512, 256, 4, 1, 1024, 16, 128};
 
 struct image : pt::axis<"image", 512> {};
 struct pixel : pt::axis<"pixel", 784> {};
@@ -119,14 +67,17 @@ struct row {
 };
 
 template <class Training>
-void compare(std::string const& name, std::vector<pt::feed> const& batch, std::vector<cuts> const& plans, std::vector<row>& rows) {
+void compare(std::string const& name, Training const& model, std::vector<pt::binding> const& extents, std::vector<pt::feed> const& batch,
+             std::vector<cuts> const& plans, std::vector<row>& rows) {
   const pt::cpu devices{.devices = 2, .threads = 1};
   auto begin = clock_type::now();
-  const pt::profile measured = pt::measure<Training>(devices, {}, pt::measure_options{});
+  const pt::profile measured = pt::measure<Training>(devices, model, pt::measure_options{}, extents);
   std::printf("# %s: profile in %.1f s\n", name.c_str(), seconds_since(begin));
   const pt::costs costs(pt::host_cluster(measured), measured);
   for (cuts const& c : plans) {
-    pt::trainer<Training> t{Training{}, c, devices, pt::trainer_options{.keep_gradients = false}};
+    pt::plan<Training> plan(model, extents);
+    c(plan);
+    pt::trainer<Training> t{plan, devices, pt::trainer_options{.keep_gradients = false}};
     for (int warm = 0; warm < 2; ++warm) t.step(batch);
     std::vector<double> times;
     for (begin = clock_type::now(); times.size() < 9 || (seconds_since(begin) < 0.5 && times.size() < 99);) {
@@ -135,7 +86,7 @@ void compare(std::string const& name, std::vector<pt::feed> const& batch, std::v
       times.push_back(seconds_since(start));
     }
     std::nth_element(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2), times.end());
-    const pt::simulation s = pt::simulate_on_host(pt::plan<Training>::by(c), costs, {.threads = 1, .fuse = true, .keep_gradients = false});
+    const pt::simulation s = pt::simulate_on_host(plan, costs, {.threads = 1, .fuse = true, .keep_gradients = false});
     row r{name, c.name, times[times.size() / 2], s.seconds, 0, 0};
     const auto memory = t.memory();
     for (std::size_t d = 0; d < memory.size(); ++d) {
@@ -172,7 +123,7 @@ int main() {
     for (auto& x : all) x = static_cast<std::int32_t>(random() % most);
     return all;
   };
-  const auto tokens = numbers(sample::extent * position::extent, vocabulary::extent), targets = numbers(tokens.size(), vocabulary::extent),
+  const auto tokens = numbers(of_gpt.samples * of_gpt.positions, of_gpt.vocabulary), targets = numbers(tokens.size(), of_gpt.vocabulary),
              labels = numbers(image::extent, label::extent);
   std::vector<float> images(image::extent * pixel::extent);
   for (float& x : images) x = static_cast<float>(random() % 1000) / 1000;
@@ -186,9 +137,9 @@ int main() {
                                 {"data 2, recompute", 2, 1, 1, 1, 0, false, true}};
   std::printf("%-10s  %-22s  %8s  %8s  %7s    %8s  %8s  %7s\n", "model", "plan", "step ms", "predict", "error", "held MiB", "predict", "error");
   std::vector<row> rows;
-  compare<pt::training<gpt, pt::adamw, pt::clip_norm>>("gpt", text, plans, rows);
-  compare<pt::training<llama, pt::adamw, pt::clip_norm>>("llama", text, plans, rows);
-  compare<pt::training<classifier, pt::sgd>>("classifier", pictures,
+  compare<gpt_training>("gpt", {{of_gpt.layers}, {}, {}, {}}, of_gpt.bindings(), text, plans, rows);
+  compare<llama_training>("llama", {{of_llama.layers}, {}, {}, {}}, of_llama.bindings(), text, plans, rows);
+  compare<pt::training<classifier, pt::sgd>>("classifier", {}, {}, pictures,
                                              {{"data 2", 2}, {"data 2 x 3", 2, 1, 1, 3}, {"tensor 2", 1, 2}, {"stages 2 x 2", 1, 1, 2, 2}, {"stages 2 x 8", 1, 1, 2, 8}},
                                              rows);
   std::vector<double> errors, over;

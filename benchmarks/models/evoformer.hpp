@@ -36,7 +36,7 @@ struct evoformer {
     for (int b = 0; b < blocks; ++b) {
       auto s = pt::scope(g, "block", b);
       m = m + along_rows(g, m, z);
-      m = m + along_columns(g, m);
+      m = m + attention_along<aligned, head, sequence, other_sequence, true>(g, "columns", m);
       {
         auto t = pt::scope(g, "transition");
         auto h = pt::relu(pt::linear(norm<aligned>(g, m), pt::param<bf16, aligned, wide_a>(g, "up.weight")));
@@ -45,8 +45,8 @@ struct evoformer {
       z = z + outer_product(g, m);
       z = z + triangle_update<true>(g, "outgoing", z);
       z = z + triangle_update<false>(g, "incoming", z);
-      z = z + triangle_attention<true>(g, "starting", z);
-      z = z + triangle_attention<false>(g, "ending", z);
+      z = z + attention_along<paired, pair_head, right, third, false>(g, "starting", z);
+      z = z + attention_along<paired, pair_head, left, third, true>(g, "ending", z);
       auto t = pt::scope(g, "pair_transition");
       auto h = pt::relu(pt::linear(norm<paired>(g, z), pt::param<bf16, paired, wide_b>(g, "up.weight")));
       z = z + pt::linear(h, pt::param<bf16, wide_b, paired>(g, "down.weight"));
@@ -71,18 +71,6 @@ struct evoformer {
     auto bias = pt::einsum<"b i j c, c n -> b n i j">(norm<paired>(g, z, "pair_norm"), pt::param<bf16, paired, head>(g, "bias.weight"));
     auto scores = pt::bias(pt::einsum<"b s i n d, b s j n d -> s b n i j">(q, k), bias);
     auto read = pt::einsum<"s b n i j, b s j n d -> b s i n d">(pt::softmax<right>(scores), v);
-    return pt::linear(read, pt::param<bf16, head, head_width, aligned>(g, "out.weight"));
-  }
-  static constexpr auto along_columns(auto& g, auto m) {
-    using namespace of_evoformer;
-    using pt::bf16;
-    auto s = pt::scope(g, "columns");
-    auto n = norm<aligned>(g, m);
-    auto q = pt::linear(n, pt::param<bf16, aligned, head, head_width>(g, "q.weight"));
-    auto k = pt::rename<sequence, other_sequence>(pt::linear(n, pt::param<bf16, aligned, head, head_width>(g, "k.weight")));
-    auto v = pt::rename<sequence, other_sequence>(pt::linear(n, pt::param<bf16, aligned, head, head_width>(g, "v.weight")));
-    auto scores = pt::einsum<"b s i n d, b t i n d -> b i n s t">(q, k);
-    auto read = pt::einsum<"b i n s t, b t i n d -> b s i n d">(pt::softmax<other_sequence>(scores), v);
     return pt::linear(read, pt::param<bf16, head, head_width, aligned>(g, "out.weight"));
   }
   static constexpr auto outer_product(auto& g, auto m) {
@@ -114,25 +102,27 @@ struct evoformer {
       return pt::linear(t, pt::param<bf16, triangle, paired>(g, "out.weight"));
     }
   }
-  template <bool Starting> static constexpr auto triangle_attention(auto& g, pt::label name, auto z) {
-    using namespace of_evoformer;
+  // Attention along the first of the two middle axes, for each index of the second; or the other way round. `Other` is the
+  // name of that axis in keys.
+  template <class Features, class Heads, class Along, class Other, bool First>
+  static constexpr auto attention_along(auto& g, pt::label name, auto x) {
     using pt::bf16;
     auto s = pt::scope(g, name);
-    auto n = norm<paired>(g, z);
-    auto q = pt::linear(n, pt::param<bf16, paired, pair_head, head_width>(g, "q.weight"));
-    auto k = pt::linear(n, pt::param<bf16, paired, pair_head, head_width>(g, "k.weight"));
-    auto v = pt::linear(n, pt::param<bf16, paired, pair_head, head_width>(g, "v.weight"));
-    if constexpr (Starting) {
-      auto keys = pt::rename<right, third>(k), values = pt::rename<right, third>(v);
-      auto scores = pt::einsum<"b i j n d, b i k n d -> b i n j k">(q, keys);
-      auto read = pt::einsum<"b i n j k, b i k n d -> b i j n d">(pt::softmax<third>(scores), values);
-      return pt::linear(read, pt::param<bf16, pair_head, head_width, paired>(g, "out.weight"));
-    } else {
-      auto keys = pt::rename<left, third>(k), values = pt::rename<left, third>(v);
-      auto scores = pt::einsum<"b i j n d, b k j n d -> b j n i k">(q, keys);
-      auto read = pt::einsum<"b j n i k, b k j n d -> b i j n d">(pt::softmax<third>(scores), values);
-      return pt::linear(read, pt::param<bf16, pair_head, head_width, paired>(g, "out.weight"));
-    }
+    auto n = norm<Features>(g, x);
+    auto project = [&](pt::label weight) { return pt::linear(n, pt::param<bf16, Features, Heads, head_width>(g, weight)); };
+    auto q = project("q.weight");
+    auto k = pt::rename<Along, Other>(project("k.weight"));
+    auto v = pt::rename<Along, Other>(project("v.weight"));
+    auto read = [&] {
+      if constexpr (First) {
+        auto scores = pt::einsum<"b i j n d, b k j n d -> b j n i k">(q, k);
+        return pt::einsum<"b j n i k, b k j n d -> b i j n d">(pt::softmax<Other>(scores), v);
+      } else {
+        auto scores = pt::einsum<"b i j n d, b i k n d -> b i n j k">(q, k);
+        return pt::einsum<"b i n j k, b i k n d -> b i j n d">(pt::softmax<Other>(scores), v);
+      }
+    }();
+    return pt::linear(read, pt::param<bf16, Heads, head_width, Features>(g, "out.weight"));
   }
 };
 
