@@ -15,7 +15,8 @@ if(CMAKE_CUDA_COMPILER)
     add_library(partita_cuda INTERFACE)
     add_library(partita::cuda ALIAS partita_cuda)
     target_include_directories(partita_cuda SYSTEM INTERFACE "${PARTITA_NCCL_INCLUDE}")
-    target_link_libraries(partita_cuda INTERFACE partita::cpu CUDA::cudart CUDA::cublasLt "${PARTITA_NCCL_LIBRARY}")
+    target_link_libraries(partita_cuda INTERFACE partita::cpu CUDA::cudart CUDA::cublasLt "${PARTITA_NCCL_LIBRARY}"
+      ${CMAKE_DL_LIBS})  # NVTX looks for a profiler
     target_compile_options(partita_cuda INTERFACE $<$<COMPILE_LANG_AND_ID:CUDA,NVIDIA>:--expt-relaxed-constexpr>)
   else()
     message(STATUS "partita::cuda is not defined: it needs NCCL and what partita::cpu needs")

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <partita/ops/add.hpp>
+#include <partita/ops/attention.hpp>
 #include <partita/ops/cast.hpp>
 #include <partita/ops/cross_entropy.hpp>
 #include <partita/ops/embedding.hpp>
@@ -41,7 +42,7 @@ constexpr sizes several[]{{1, 1}, {3, 8}, {5, 37}, {40, 64}, {70, 131}};
 
 // An operand of a kernel: it begins `skew` elements after a multiple of 256 bytes, and nothing is written around it.
 class placed {
-public:
+ public:
   placed(buffer const& from, pt::dtype type, std::size_t skew)
       : bytes_(from.size() * pt::size_of(type)), before_(skew * pt::size_of(type)) {
     std::memset(memory(), 0x5a, sizeof(line) * count());
@@ -54,7 +55,7 @@ public:
     return true;
   }
 
-private:
+ private:
   struct alignas(256) line {
     std::byte bytes[256];
   };
@@ -66,8 +67,8 @@ private:
 
 // What the kernel makes by the algorithm of GPUs, in the host's teams, block by block in a shuffled order.
 template <class Op, class... In> std::vector<buffer> on_teams(lone_op const& op, std::size_t const* offsets,
-                                                              std::size_t const* extents, bool accumulate,
-                                                              double before, std::size_t skew) {
+                                                              std::size_t const* extents, bool accumulate, double before,
+                                                              std::size_t skew) {
   pt::on_cuda::kernel_arguments a;
   std::vector<placed> in, out;
   std::vector<buffer> made = op.make_outputs(extents);
@@ -75,8 +76,7 @@ template <class Op, class... In> std::vector<buffer> on_teams(lone_op const& op,
     buffer const& whole = op.inputs[static_cast<std::size_t>(i)];
     buffer piece(op.info.inputs[i].type, lone_op::elements(op.info.inputs[i], extents));
     std::size_t n = 0;
-    op.each_element(op.info.inputs[i], offsets, extents,
-                    [&](std::size_t index) { piece.set(n++, whole.get(index)); });
+    op.each_element(op.info.inputs[i], offsets, extents, [&](std::size_t index) { piece.set(n++, whole.get(index)); });
     in.emplace_back(piece, op.info.inputs[i].type, skew);
     a.inputs[i] = in.back().at();
   }
@@ -101,6 +101,7 @@ template <class Op, class... In> std::vector<buffer> on_teams(lone_op const& op,
   room.fill(std::nan(""));
   placed scratch_memory(room, pt::f32, 0);
   a.scratch = scratch_memory.at();
+  pretend::machine machine;  // which notices tiles that matrix units do not take
   pt::on_cuda::recording r;
   launcher.record(a, r);
   CHECK_FALSE(r.too_long);
@@ -113,6 +114,7 @@ template <class Op, class... In> std::vector<buffer> on_teams(lone_op const& op,
     for (std::size_t block : order) pt::on_cuda::run_block<Op, pretend::host_block, In::type...>(a, s, block, blocks);
   }
   CHECK(fault.found == 0);
+  CHECK(machine.at(0).error() == "");
   CHECK(scratch_memory.kept_around());
   for (auto* all : {&in, &out})
     for (placed const& each : *all) CHECK(each.kept_around());
@@ -200,8 +202,7 @@ TEST_CASE("sums down columns, of more blocks of rows than one") {
     const auto positive = [](int input, std::size_t i) { return input == 4 ? 0.5 : numbers(input, i); };
     compare_at<pt::layer_norm_gradient_op<true>, matrix<pt::bf16>, matrix<pt::bf16>, line<pt::bf16>, column<pt::f32>,
                column<pt::f32>>(s, positive, {});
-    compare_at<pt::rms_norm_gradient_op, matrix<pt::f32>, matrix<pt::f32>, line<pt::f32>, column<pt::f32>>(s, numbers,
-                                                                                                           {});
+    compare_at<pt::rms_norm_gradient_op, matrix<pt::f32>, matrix<pt::f32>, line<pt::f32>, column<pt::f32>>(s, numbers, {});
   }
 }
 
@@ -223,8 +224,8 @@ TEST_CASE("rows of a table, and their gradient: numbers that are many, few, one,
         const auto fill = [&](int input, std::size_t i) { return input == 1 ? ids[i] : numbers(input, i); };
         const bool add = kind == 1;
         const lone_op op =
-            lone_op::make<pt::embedding_grad_op, matrix<pt::f32>, column<pt::i32>, pt::like<pt::f32, token, across>>(
-                {}, bound, fill);
+            lone_op::make<pt::embedding_grad_op, matrix<pt::f32>, column<pt::i32>, pt::like<pt::f32, token, across>>({}, bound,
+                                                                                                                     fill);
         const std::vector<buffer> wanted = op.run_whole(add, 0.5);
         const std::size_t none[pt::max_dims]{};
         for (std::size_t skew : {0, 1}) {
@@ -272,11 +273,104 @@ TEST_CASE("in bf16 the rows of a table are added in f32 and rounded once") {
       lone_op::make<pt::embedding_grad_op, matrix<pt::bf16>, ids, pt::like<pt::bf16, token, across>>({}, bound, fill);
   const std::size_t none[pt::max_dims]{};
   const std::vector<buffer> have =
-      on_teams<pt::embedding_grad_op, matrix<pt::bf16>, ids, pt::like<pt::bf16, token, across>>(op, none, op.wholes,
-                                                                                                false, 0, 0);
+      on_teams<pt::embedding_grad_op, matrix<pt::bf16>, ids, pt::like<pt::bf16, token, across>>(op, none, op.wholes, false, 0, 0);
   for (std::size_t j = 0; j < 16; ++j) {
     CHECK(have[0].get(j) == 0);
     CHECK(have[0].get(16 + j) == 640);  // bf16 alone would stop at 256
+  }
+}
+
+namespace {
+struct sequence : pt::axis<"sequence", 2> {};
+struct query : pt::axis<"query"> {};
+struct key : pt::axis<"key"> {};
+struct head : pt::axis<"head", 2> {};
+struct share : pt::axis<"share", 3> {};
+struct width : pt::axis<"width"> {};
+
+struct attention_sizes {
+  std::size_t queries, keys, width;
+};
+// Queries and keys of the piece begin at `first_query` and `first_key`.
+template <class Op, class... In>
+void compare_attention(attention_sizes const& s, bool accumulate, std::size_t first_query = 0, std::size_t first_key = 0) {
+  const auto fill = [](int input, std::size_t i) {
+    return input == 5 ? 3.5 : static_cast<double>((i * 13 + static_cast<std::size_t>(input) * 5 + i / 7) % 29) / 20 - 0.7;
+  };
+  const lone_op op = lone_op::make<Op, In...>(
+      {}, {pt::bind<query>(s.queries + first_query), pt::bind<key>(s.keys + first_key), pt::bind<width>(s.width)}, fill);
+  std::size_t offsets[pt::max_dims]{}, extents[pt::max_dims]{};
+  std::copy_n(op.wholes, pt::max_dims, extents);
+  for (int d = 0; d < op.info.dim_count; ++d)
+    if (const char letter = op.info.dims[d].letter; letter == 's' || letter == 't') {
+      offsets[d] = letter == 's' ? first_query : first_key;
+      extents[d] -= offsets[d];
+    }
+  std::vector<buffer> wanted = op.make_outputs(extents);
+  for (buffer& b : wanted) b.fill(accumulate ? 0.5 : 0);
+  op.run(offsets, extents, wanted, accumulate);
+  for (std::size_t skew : {0, 1}) {
+    const std::vector<buffer> have = on_teams<Op, In...>(op, offsets, extents, accumulate, 0.5, skew);
+    for (std::size_t o = 0; o < wanted.size(); ++o) {
+      double most = 1e-30, worst = 0;
+      for (std::size_t i = 0; i < wanted[o].size(); ++i)
+        if (std::abs(wanted[o].get(i)) < 1e30) most = std::max(most, std::abs(wanted[o].get(i)));
+      for (std::size_t i = 0; i < wanted[o].size(); ++i) {
+        const double away = wanted[o].get(i) == have[o].get(i) ? 0 : std::abs(wanted[o].get(i) - have[o].get(i));
+        worst = away <= worst ? worst : away;
+      }
+      CAPTURE(op.info.kind);
+      CAPTURE(s.queries);
+      CAPTURE(s.keys);
+      CAPTURE(s.width);
+      CAPTURE(first_query);
+      CAPTURE(first_key);
+      CAPTURE(skew);
+      CAPTURE(o);
+      CHECK(worst <= (op.info.inputs[0].type == pt::f32 ? 2e-5 : op.info.outputs[o].type == pt::f32 ? 1e-3 : 1.0 / 64) * most);
+    }
+  }
+}
+template <pt::dtype T, bool Causal>
+void compare_both(attention_sizes const& s, bool accumulate, std::size_t first_query = 0, std::size_t first_key = 0) {
+  using of_query = pt::like<T, sequence, query, head, width>;
+  using of_key = pt::like<T, sequence, key, head, width>;
+  compare_attention<pt::attention_op<Causal>, of_query, of_key, of_key>(s, accumulate, first_query, first_key);
+  compare_attention<pt::attention_grad_op<Causal>, of_query, of_query, of_key, of_key, of_query,
+                    pt::like<pt::f32, sequence, head, query>>(s, accumulate, first_query, first_key);
+}
+}  // namespace
+
+TEST_CASE(
+    "attention by tiles of matrix units, and by rows: heads, queries and keys that tiles divide and others, masks, pieces") {
+  for (attention_sizes const& s : {attention_sizes{1, 1, 16},
+                                   {70, 70, 5},
+                                   {64, 64, 64},
+                                   {130, 150, 24},
+                                   {40, 100, 80},
+                                   {33, 33, 128},
+                                   {9, 20, 140},
+                                   {5, 9, 300}}) {
+    compare_both<pt::bf16, true>(s, false);
+    compare_both<pt::bf16, false>(s, true);
+  }
+  compare_both<pt::bf16, true>({70, 90, 16}, false, 50, 0);  // later queries
+  compare_both<pt::bf16, true>({70, 90, 16}, true, 20, 45);  // queries some of which see no key of the piece
+  compare_both<pt::bf16, true>({70, 90, 16}, false, 0, 80);  // none sees any
+  compare_both<pt::f32, true>({9, 20, 300}, true, 6, 3);
+  using of_query = pt::like<pt::f16, sequence, query, head, share, width>;
+  using of_key = pt::like<pt::f16, sequence, key, head, width>;
+  compare_attention<pt::attention_op<true, true>, of_query, of_key, of_key>({70, 80, 20}, false);
+  compare_attention<pt::attention_grad_op<true, true>, of_query, of_query, of_key, of_key, of_query,
+                    pt::like<pt::f32, sequence, head, share, query>>({70, 80, 20}, true);
+}
+
+TEST_CASE("the memory that a team needs for tiles is in every device, for heads of up to 128") {
+  for (std::size_t width = 1; width <= pt::detail::widest_tiled_head; ++width) {
+    using pt::detail::attention_tiles;
+    CHECK(attention_tiles::forward(width).forward_bytes() <= std::size_t{99} << 10);
+    CHECK(attention_tiles::of_queries(width).of_queries_bytes() <= std::size_t{99} << 10);
+    CHECK(attention_tiles::of_keys(width).of_keys_bytes() <= std::size_t{99} << 10);
   }
 }
 

@@ -75,7 +75,7 @@ gpu_run run_on_gpu(lone_op const& op, pt::on_cuda::launcher const& launcher, boo
       });
     else if (step.items > 0) {
       ++run.launches;
-      launcher.launch(a, s, static_cast<unsigned>(std::min<std::size_t>(step.items, 5)), 64, stream);
+      launcher.launch(a, s, {static_cast<unsigned>(std::min<std::size_t>(step.items, 5)), 64, step.memory}, stream);
     }
   }
   pretend::cuda::synchronize(stream);

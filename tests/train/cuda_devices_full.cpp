@@ -7,6 +7,7 @@
 #include <cmath>
 #include <memory>
 #include <random>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -123,6 +124,20 @@ TEST_CASE("a step on one pretended GPU does what one on the CPU does") {
   both b;
   SUBCASE("instruction by instruction") { compare(b, *b.pretended(grid_plan{}, {.capture = false}), 3); }
   SUBCASE("captured as a graph") { compare(b, *b.pretended(grid_plan{}), 4); }
+}
+
+TEST_CASE("a profiler sees the passes of a step, and in them the graph's scopes") {
+  pretend::machine machine({.devices = 2});
+  both b;
+  auto gpu = b.pretended(grid_plan{.data = 2});
+  const batch data(b.sizes, 1);
+  gpu->step(data.feeds());
+  for (int d : {0, 1}) {
+    CHECK(machine.at(d).open_ranges() == 0);
+    CHECK(machine.at(d).ranges_seen() == std::set<std::string>{"forward", "forward/block.0", "forward/block.1", "backward",
+                                                               "backward/block.0", "backward/block.1", "update", "update/block.0",
+                                                               "update/block.1"});
+  }
 }
 
 TEST_CASE("eight pretended GPUs under every policy do what one device of the CPU does") {

@@ -1,10 +1,9 @@
 // Scaled dot-product attention (Vaswani et al. 2017, section 3.2.1), for every sequence and head:
 //   y = softmax(q k^T / sqrt(d)) v
 // Probabilities are never kept. On the CPU they are made for a block of queries at a time: the memory of a worker grows with
-// the number of keys. A GPU makes them for a tile of keys at a time (attention_rows.hpp). The backward pass makes them again
-// from the log of each query's sum of exponentials (Dao et al. 2022).
-// With grouped queries (Ainslie et al. 2023) g heads of q share one head of k and v: q has one axis more, behind that of
-// the heads of k and v.
+// the number of keys. A GPU makes them for a tile of keys at a time (attention_tiles.hpp, attention_rows.hpp). The backward pass
+// makes them again from the log of each query's sum of exponentials (Dao et al. 2022). With grouped queries (Ainslie et al. 2023)
+// g heads of q share one head of k and v: q has one axis more, behind that of the heads of k and v.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -15,6 +14,7 @@
 #include <partita/core/math.hpp>
 #include <partita/model/apply.hpp>
 #include <partita/ops/attention_rows.hpp>
+#include <partita/ops/attention_tiles.hpp>
 #include <partita/ops/first_output.hpp>
 
 namespace partita {
@@ -24,11 +24,10 @@ namespace partita {
 // the additions keep their order.
 template <bool Causal, bool Grouped = false> struct attention_grad_op {
   static constexpr std::string_view name = "attention.grad",
-                                    annotation =
-                                        Grouped ? "... s+ n g+ d^, ... s n g d, ... t+ n d, ... t n d, ... s n g d, "
-                                                  "... n g s -> ... s n g d, ... t n d, ... t n d"
-                                                : "... s+ n d^, ... s n d, ... t+ n d, ... t n d, ... s n d, ... n s -> "
-                                                  "... s n d, ... t n d, ... t n d",
+                                    annotation = Grouped ? "... s+ n g+ d^, ... s n g d, ... t+ n d, ... t n d, ... s n g d, "
+                                                           "... n g s -> ... s n g d, ... t n d, ... t n d"
+                                                         : "... s+ n d^, ... s n d, ... t+ n d, ... t n d, ... s n d, ... n s -> "
+                                                           "... s n d, ... t n d, ... t n d",
                                     dtypes = "T, T, T, T, T, A -> T, T, T";
   static constexpr bool accumulates = true;
   static constexpr double flops_per_point = Causal ? 5 : 10;
@@ -37,9 +36,13 @@ template <bool Causal, bool Grouped = false> struct attention_grad_op {
   }
   template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) {
     if constexpr (Call::on_host) by_products(call);
-    else detail::attention_gradients_by_rows<attention_grad_op>(call, detail::attention_shape::of(call, Causal, Grouped));
+    else {
+      const auto at = detail::attention_shape::of(call, Causal, Grouped);
+      if constexpr (detail::takes_tiles<Call>)
+        if (at.width <= detail::widest_tiled_head) return detail::attention_gradients_by_tiles(call, at);
+      detail::attention_gradients_by_rows(call, at);
+    }
   }
-  static std::string words_of(data_fault const& f) { return detail::too_wide_head(f); }
 
  private:
   template <class Call> static void by_products(Call& call) {
@@ -64,10 +67,10 @@ template <bool Causal, bool Grouped = false> struct attention_grad_op {
         const std::size_t begin = block * detail::query_block, rows = std::min(detail::query_block, at.queries - begin);
         const std::size_t keys = at.seen(begin + rows - 1, first_key), here = at.query_at(sequence, head, begin);
         // p [rows, keys] = q k^T; dp = dy v^T
-        Call::template gemm_on_this_thread<value>(false, true, rows, keys, width, 1, q + here, row, k + keys_at,
-                                                  key_row, 0, p, keys);
-        Call::template gemm_on_this_thread<value>(false, true, rows, keys, width, 1, dy + here, row, v + keys_at,
-                                                  key_row, 0, dp, keys);
+        Call::template gemm_on_this_thread<value>(false, true, rows, keys, width, 1, q + here, row, k + keys_at, key_row, 0, p,
+                                                  keys);
+        Call::template gemm_on_this_thread<value>(false, true, rows, keys, width, 1, dy + here, row, v + keys_at, key_row, 0, dp,
+                                                  keys);
         for (std::size_t i = 0; i < rows; ++i) {
           const typename Call::team_type team;
           value const *dy_row = dy + here + i * row, *y_row = y + here + i * row;
@@ -84,10 +87,10 @@ template <bool Causal, bool Grouped = false> struct attention_grad_op {
           std::fill(dp_row + seen, dp_row + keys, value(0));
         }
         // dv += p^T dy; dk += dp^T q / sqrt(d); dq = dp k / sqrt(d)
-        Call::template gemm_on_this_thread<value>(true, false, keys, width, rows, 1, p, keys, dy + here, row, 1,
-                                                  dv + keys_at, key_row);
-        Call::template gemm_on_this_thread<value>(true, false, keys, width, rows, scale, dp, keys, q + here, row, 1,
-                                                  dk + keys_at, key_row);
+        Call::template gemm_on_this_thread<value>(true, false, keys, width, rows, 1, p, keys, dy + here, row, 1, dv + keys_at,
+                                                  key_row);
+        Call::template gemm_on_this_thread<value>(true, false, keys, width, rows, scale, dp, keys, q + here, row, 1, dk + keys_at,
+                                                  key_row);
         Call::template gemm_on_this_thread<value>(false, false, rows, width, keys, scale, dp, keys, k + keys_at, key_row,
                                                   add ? value(1) : value(0), dq + here, row);
       }
@@ -112,9 +115,8 @@ template <bool Causal, bool Grouped = false> struct attention_grad_op {
 // y [..., s, n, (g,) d] and for the backward pass the log of the sums, [..., n, (g,) s].
 template <bool Causal, bool Grouped = false> struct attention_op {
   static constexpr std::string_view name = "attention",
-                                    annotation =
-                                        Grouped ? "... s n g d^, ... t^ n d, ... t n d -> ... s n g d, ... n g s"
-                                                : "... s n d^, ... t^ n d, ... t n d -> ... s n d, ... n s",
+                                    annotation = Grouped ? "... s n g d^, ... t^ n d, ... t n d -> ... s n g d, ... n g s"
+                                                         : "... s n d^, ... t^ n d, ... t n d -> ... s n d, ... n s",
                                     dtypes = "T, T, T -> T, A";
   static constexpr bool accumulates = true;  // merges what it makes of more keys with what is there (Dao et al. 2022)
   static constexpr char merges = 't';
@@ -127,9 +129,13 @@ template <bool Causal, bool Grouped = false> struct attention_op {
   }
   template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) {
     if constexpr (Call::on_host) by_products(call);
-    else detail::attention_by_rows<attention_op>(call, detail::attention_shape::of(call, Causal, Grouped));
+    else {
+      const auto at = detail::attention_shape::of(call, Causal, Grouped);
+      if constexpr (detail::takes_tiles<Call>)
+        if (at.width <= detail::widest_tiled_head) return detail::attention_by_tiles(call, at);
+      detail::attention_by_rows(call, at);
+    }
   }
-  static std::string words_of(data_fault const& f) { return detail::too_wide_head(f); }
 
  private:
   template <class Call> static void by_products(Call& call) {
@@ -159,8 +165,8 @@ template <bool Causal, bool Grouped = false> struct attention_op {
         }
         return;
       }
-      Call::template gemm_on_this_thread<value>(false, true, rows, keys, width, scale, q + here, row, k + keys_at,
-                                                key_row, 0, p, keys);
+      Call::template gemm_on_this_thread<value>(false, true, rows, keys, width, scale, q + here, row, k + keys_at, key_row, 0, p,
+                                                keys);
       for (std::size_t i = 0; i < rows; ++i) {
         const typename Call::team_type team;
         value* const p_row = p + i * keys;

@@ -1,27 +1,21 @@
 // Attention as an algorithm over teams, one for each query, or for each key in the second half of the gradient. Scores are
 // made for a tile of keys (or queries) at a time, with the running maximum and sum of Milakov and Gimelshein (2018) that
-// Dao et al. (2022) build on, so that memory does not grow with the sequence. Additions have one order: no atomics.
+// Dao et al. (2022) build on, so that memory does not grow with the sequence. Additions have one order: no atomics. A wider head
+// is made in parts of 256 elements, each of which makes the scores again.
 #pragma once
 #include <cmath>
 #include <cstddef>
 #include <limits>
-#include <string>
 #include <type_traits>
 
-#include <partita/core/data_fault.hpp>
 #include <partita/core/host_device.hpp>
 #include <partita/core/math.hpp>
-#include <partita/core/words.hpp>
 #include <partita/ops/attention_shape.hpp>
 #include <partita/ops/pointwise.hpp>
 
 namespace partita::detail {
 
-inline constexpr std::size_t attention_tile = 128, widest_head = 256;  // elements that a team holds in common
-
-inline std::string too_wide_head(data_fault const& f) {
-  return words({"attention: a head of ", f.position, " elements; on a GPU it has at most ", f.limit});
-}
+inline constexpr std::size_t attention_tile = 128, head_part = 256;  // elements that a team holds in common
 
 template <class V, class T> PARTITA_HOST_DEVICE V dot(T const* a, T const* b, std::size_t n) {
   V total = 0;
@@ -31,7 +25,7 @@ template <class V, class T> PARTITA_HOST_DEVICE V dot(T const* a, T const* b, st
 PARTITA_HOST_DEVICE inline std::size_t least(std::size_t a, std::size_t b) { return a < b ? a : b; }
 
 // Inputs q, k, v; outputs y and the log of each query's sum, which are merged with what is there when the call accumulates.
-template <class Op, class Call> PARTITA_HOST_DEVICE void attention_by_rows(Call& call, attention_shape const at) {
+template <class Call> PARTITA_HOST_DEVICE void attention_by_rows(Call& call, attention_shape const at) {
   auto const* q = call.template input<0>();
   auto const* k = call.template input<1>();
   auto const* v = call.template input<2>();
@@ -40,7 +34,6 @@ template <class Op, class Call> PARTITA_HOST_DEVICE void attention_by_rows(Call&
   using element = std::remove_pointer_t<decltype(y)>;
   using sum_value = std::remove_pointer_t<decltype(log_sum)>;
   using value = compute_type<element>;
-  if (at.width > widest_head) call.template refuse<Op>({0, at.width, widest_head});
   const std::size_t width = at.width, key_row = at.key_row(), first_key = call.offset('t');
   const value scale = value(1) / math::sqrt(static_cast<value>(width));
   const bool add = call.accumulate();
@@ -52,33 +45,38 @@ template <class Op, class Call> PARTITA_HOST_DEVICE void attention_by_rows(Call&
     element* const y_row = y + at.query_at(sequence, head, i);
     sum_value* const log_total = log_sum + at.sum_at(sequence, head, i);
     value* const p = team.template shared<value, attention_tile, 0>();
-    value* const sums = team.template shared<value, widest_head, 1>();
-    value most = static_cast<value>(add ? *log_total : none), total = add && *log_total != none ? value(1) : value(0);
-    team.each(width, [=](std::size_t e) { sums[e] = add ? value(y_row[e]) : value(0); });
-    for (std::size_t begin = 0; begin < seen; begin += attention_tile) {
-      const std::size_t count = least(attention_tile, seen - begin);
-      element const* const k_here = k + keys_at + begin * key_row;
-      element const* const v_here = v + keys_at + begin * key_row;
-      team.each(count, [=](std::size_t j) { p[j] = scale * dot<value>(q_row, k_here + j * key_row, width); });
-      const value here = team.max(count, [=](std::size_t j) { return p[j]; });
-      const value larger = here > most ? here : most, kept = math::exp(most - larger);
-      team.each(count, [=](std::size_t j) { p[j] = math::exp(p[j] - larger); });
-      total = total * kept + team.sum(count, [=](std::size_t j) { return p[j]; });
-      team.each(width, [=](std::size_t e) {
-        value sum = sums[e] * kept;
-        for (std::size_t j = 0; j < count; ++j) sum += p[j] * value(v_here[j * key_row + e]);
-        sums[e] = sum;
-      });
-      most = larger;
+    value* const sums = team.template shared<value, head_part, 1>();
+    value most = 0, total = 0;
+    for (std::size_t from = 0; from == 0 || from < width; from += head_part) {
+      const std::size_t part = least(head_part, width - from);
+      most = static_cast<value>(add ? *log_total : none);
+      total = add && *log_total != none ? value(1) : value(0);
+      team.each(part, [=](std::size_t e) { sums[e] = add ? value(y_row[from + e]) : value(0); });
+      for (std::size_t begin = 0; begin < seen; begin += attention_tile) {
+        const std::size_t count = least(attention_tile, seen - begin);
+        element const* const k_here = k + keys_at + begin * key_row;
+        element const* const v_here = v + keys_at + begin * key_row + from;
+        team.each(count, [=](std::size_t j) { p[j] = scale * dot<value>(q_row, k_here + j * key_row, width); });
+        const value here = team.max(count, [=](std::size_t j) { return p[j]; });
+        const value larger = here > most ? here : most, kept = math::exp(most - larger);
+        team.each(count, [=](std::size_t j) { p[j] = math::exp(p[j] - larger); });
+        total = total * kept + team.sum(count, [=](std::size_t j) { return p[j]; });
+        team.each(part, [=](std::size_t e) {
+          value sum = sums[e] * kept;
+          for (std::size_t j = 0; j < count; ++j) sum += p[j] * value(v_here[j * key_row + e]);
+          sums[e] = sum;
+        });
+        most = larger;
+      }
+      const value inverse = total == value(0) ? value(0) : value(1) / total;
+      team.each(part, [=](std::size_t e) { y_row[from + e] = static_cast<element>(sums[e] * inverse); });
     }
-    const value inverse = total == value(0) ? value(0) : value(1) / total;
-    team.each(width, [=](std::size_t e) { y_row[e] = static_cast<element>(sums[e] * inverse); });
     if (team.first()) *log_total = total == value(0) ? none : static_cast<sum_value>(most + math::log(total));
   });
 }
 
 // Inputs dy, q, k, v, y, log of sums; outputs dq, dk, dv, added to what is there when the call accumulates.
-template <class Op, class Call> PARTITA_HOST_DEVICE void attention_gradients_by_rows(Call& call, attention_shape const at) {
+template <class Call> PARTITA_HOST_DEVICE void attention_gradients_by_rows(Call& call, attention_shape const at) {
   auto const* dy = call.template input<0>();
   auto const* q = call.template input<1>();
   auto const* k = call.template input<2>();
@@ -90,7 +88,6 @@ template <class Op, class Call> PARTITA_HOST_DEVICE void attention_gradients_by_
   auto* dv = call.template output<2>();
   using element = std::remove_pointer_t<decltype(dq)>;
   using value = compute_type<element>;
-  if (at.width > widest_head) call.template refuse<Op>({0, at.width, widest_head});
   const std::size_t width = at.width, row = at.row(), key_row = at.key_row(), first_key = call.offset('t');
   const value scale = value(1) / math::sqrt(static_cast<value>(width));
   const bool add = call.accumulate();
@@ -105,24 +102,29 @@ template <class Op, class Call> PARTITA_HOST_DEVICE void attention_gradients_by_
     const value log_total = static_cast<value>(log_sum[at.sum_at(sequence, head, i)]);
     const value weighted = team.sum(width, [=](std::size_t e) { return value(dy_row[e]) * value(y_row[e]); });
     value* const ds = team.template shared<value, attention_tile, 0>();
-    value* const sums = team.template shared<value, widest_head, 1>();
-    team.each(width, [=](std::size_t e) { sums[e] = 0; });
-    for (std::size_t begin = 0; begin < seen; begin += attention_tile) {
-      const std::size_t count = least(attention_tile, seen - begin);
-      element const* const k_here = k + keys_at + begin * key_row;
-      element const* const v_here = v + keys_at + begin * key_row;
-      team.each(count, [=](std::size_t j) {
-        const value p = math::exp(scale * dot<value>(q_row, k_here + j * key_row, width) - log_total);
-        ds[j] = p * (dot<value>(dy_row, v_here + j * key_row, width) - weighted);
-      });
-      team.each(width, [=](std::size_t e) {
-        value sum = sums[e];
-        for (std::size_t j = 0; j < count; ++j) sum += ds[j] * value(k_here[j * key_row + e]);
-        sums[e] = sum;
+    value* const sums = team.template shared<value, head_part, 1>();
+    for (std::size_t from = 0; from == 0 || from < width; from += head_part) {
+      const std::size_t part = least(head_part, width - from);
+      team.each(part, [=](std::size_t e) { sums[e] = 0; });
+      for (std::size_t begin = 0; begin < seen; begin += attention_tile) {
+        const std::size_t count = least(attention_tile, seen - begin);
+        element const* const k_here = k + keys_at + begin * key_row;
+        element const* const v_here = v + keys_at + begin * key_row;
+        team.each(count, [=](std::size_t j) {
+          const value p = math::exp(scale * dot<value>(q_row, k_here + j * key_row, width) - log_total);
+          ds[j] = p * (dot<value>(dy_row, v_here + j * key_row, width) - weighted);
+        });
+        team.each(part, [=](std::size_t e) {
+          value sum = sums[e];
+          for (std::size_t j = 0; j < count; ++j) sum += ds[j] * value(k_here[j * key_row + from + e]);
+          sums[e] = sum;
+        });
+      }
+      team.each(part, [=](std::size_t e) {
+        element& out = dq_row[from + e];
+        out = static_cast<element>((add ? value(out) : value(0)) + scale * sums[e]);
       });
     }
-    team.each(width,
-              [=](std::size_t e) { dq_row[e] = static_cast<element>((add ? value(dq_row[e]) : value(0)) + scale * sums[e]); });
   });
 
   // dv = sum over queries of p dy,  dk = sum over queries of p (dp - dy y) q / sqrt(d)
@@ -133,33 +135,37 @@ template <class Op, class Call> PARTITA_HOST_DEVICE void attention_gradients_by_
     element const *const k_row = k + here, *const v_row = v + here;
     element *const dk_row = dk + here, *const dv_row = dv + here;
     value* const p = team.template shared<value, attention_tile, 0>();
-    value* const dk_sums = team.template shared<value, widest_head, 1>();
+    value* const dk_sums = team.template shared<value, head_part, 1>();
     value* const ds = team.template shared<value, attention_tile, 2>();
-    value* const dv_sums = team.template shared<value, widest_head, 3>();
-    team.each(width, [=](std::size_t e) { dk_sums[e] = dv_sums[e] = 0; });
-    for (std::size_t head = key_head * at.share; head < (key_head + 1) * at.share; ++head)
-      for (std::size_t begin = begin_seeing; begin < at.queries; begin += attention_tile) {
-        const std::size_t count = least(attention_tile, at.queries - begin), from = at.query_at(sequence, head, begin);
-        element const *const q_here = q + from, *const dy_here = dy + from, *const y_here = y + from;
-        auto const* const log_here = log_sum + at.sum_at(sequence, head, begin);
-        team.each(count, [=](std::size_t i) {
-          p[i] = math::exp(scale * dot<value>(q_here + i * row, k_row, width) - static_cast<value>(log_here[i]));
-          ds[i] = p[i] * (dot<value>(dy_here + i * row, v_row, width) - dot<value>(dy_here + i * row, y_here + i * row, width));
-        });
-        team.each(width, [=](std::size_t e) {
-          value dk_sum = dk_sums[e], dv_sum = dv_sums[e];
-          for (std::size_t i = 0; i < count; ++i) {
-            dv_sum += p[i] * value(dy_here[i * row + e]);
-            dk_sum += ds[i] * value(q_here[i * row + e]);
-          }
-          dk_sums[e] = dk_sum;
-          dv_sums[e] = dv_sum;
-        });
-      }
-    team.each(width, [=](std::size_t e) {
-      dk_row[e] = static_cast<element>((add ? value(dk_row[e]) : value(0)) + scale * dk_sums[e]);
-      dv_row[e] = static_cast<element>((add ? value(dv_row[e]) : value(0)) + dv_sums[e]);
-    });
+    value* const dv_sums = team.template shared<value, head_part, 3>();
+    for (std::size_t from = 0; from == 0 || from < width; from += head_part) {
+      const std::size_t part = least(head_part, width - from);
+      team.each(part, [=](std::size_t e) { dk_sums[e] = dv_sums[e] = 0; });
+      for (std::size_t head = key_head * at.share; head < (key_head + 1) * at.share; ++head)
+        for (std::size_t begin = begin_seeing; begin < at.queries; begin += attention_tile) {
+          const std::size_t count = least(attention_tile, at.queries - begin), first = at.query_at(sequence, head, begin);
+          element const *const q_here = q + first, *const dy_here = dy + first, *const y_here = y + first;
+          auto const* const log_here = log_sum + at.sum_at(sequence, head, begin);
+          team.each(count, [=](std::size_t i) {
+            p[i] = math::exp(scale * dot<value>(q_here + i * row, k_row, width) - static_cast<value>(log_here[i]));
+            ds[i] = p[i] * (dot<value>(dy_here + i * row, v_row, width) - dot<value>(dy_here + i * row, y_here + i * row, width));
+          });
+          team.each(part, [=](std::size_t e) {
+            value dk_sum = dk_sums[e], dv_sum = dv_sums[e];
+            for (std::size_t i = 0; i < count; ++i) {
+              dv_sum += p[i] * value(dy_here[i * row + from + e]);
+              dk_sum += ds[i] * value(q_here[i * row + from + e]);
+            }
+            dk_sums[e] = dk_sum;
+            dv_sums[e] = dv_sum;
+          });
+        }
+      team.each(part, [=](std::size_t e) {
+        element &dk_out = dk_row[from + e], &dv_out = dv_row[from + e];
+        dk_out = static_cast<element>((add ? value(dk_out) : value(0)) + scale * dk_sums[e]);
+        dv_out = static_cast<element>((add ? value(dv_out) : value(0)) + dv_sums[e]);
+      });
+    }
   });
 }
 

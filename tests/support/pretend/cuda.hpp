@@ -1,6 +1,7 @@
 // CUDA's runtime and cuBLASLt as far as devices call them, on a pretended machine. As device/cuda/runtime.hpp.
 #pragma once
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <memory>
 #include <numeric>
@@ -141,6 +142,9 @@ struct cuda {
     return answer();
   }
 
+  static void begin_range(char const* name) { machine::here().begin_range(name); }
+  static void end_range() { machine::here().end_range(); }
+
   static void* handle(stream_type s) { return s; }
   static result launched() {
     if (machine::here().fails_launch()) machine::here().breaks("a launch failed, as it was told to");
@@ -178,13 +182,44 @@ struct host_block : on_cpu::team {
     alignas(16) static thread_local T elements[N];
     return elements;
   }
+  // As many bytes as were asked for, so that a sanitizer sees what lies beyond; with what the last team left in them.
+  std::byte* memory(std::size_t bytes) const {
+    struct alignas(128) line {
+      std::byte bytes[128];
+    };
+    static thread_local std::vector<line> lines;
+    const std::size_t count = (bytes + sizeof(line) - 1) / sizeof(line);
+    if (lines.size() != count) {
+      lines = std::vector<line>(count);
+      std::memset(static_cast<void*>(lines.data()), 0xff, count * sizeof(line));
+    }
+    return reinterpret_cast<std::byte*>(lines.data());
+  }
+  template <bool TurnA, bool TurnB, class T> void multiply_tiles(std::size_t m, std::size_t n, std::size_t k, T const* a,
+                                                                 std::size_t lda, T const* b, std::size_t ldb, float* c,
+                                                                 std::size_t ldc, bool add) const {
+    if (m % 16 != 0 || n % 16 != 0 || k % 16 != 0 || lda % 8 != 0 || ldb % 8 != 0 || ldc % 4 != 0 ||
+        reinterpret_cast<std::uintptr_t>(a) % 32 != 0 || reinterpret_cast<std::uintptr_t>(b) % 32 != 0 ||
+        reinterpret_cast<std::uintptr_t>(c) % 32 != 0)
+      machine::here().breaks("tiles that matrix units do not take");
+    for (std::size_t i = 0; i < m; ++i)
+      for (std::size_t j = 0; j < n; ++j) {
+        float sum = add ? c[i * ldc + j] : 0.f;
+        for (std::size_t e = 0; e < k; ++e)
+          sum += static_cast<float>(TurnA ? a[e * lda + i] : a[i * lda + e]) *
+                 static_cast<float>(TurnB ? b[j * ldb + e] : b[e * ldb + j]);
+        c[i * ldc + j] = sum;
+      }
+  }
 };
 static_assert(partita::team<host_block>);
 
 struct launch {
   template <class Op, dtype... In>
-  static void run(on_cuda::kernel_arguments const& a, int step, unsigned blocks, unsigned threads, void* stream) {
-    put(stream, blocks, threads, [=](std::size_t block) { on_cuda::run_block<Op, host_block, In...>(a, step, block, blocks); });
+  static void run(on_cuda::kernel_arguments const& a, int step, on_cuda::launch_size const& s, void* stream) {
+    if (s.memory > (std::size_t{99} << 10)) machine::here().breaks("a block asks for more memory than every device has");
+    const unsigned blocks = s.blocks;
+    put(stream, blocks, s.threads, [=](std::size_t block) { on_cuda::run_block<Op, host_block, In...>(a, step, block, blocks); });
   }
   static void run_box(on_cuda::box_arguments const& a, unsigned blocks, unsigned threads, void* stream) {
     put(stream, blocks, threads, [=](std::size_t block) { on_cuda::run_box<host_block>(a, block, blocks); });

@@ -13,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <random>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -178,6 +179,18 @@ class device {
   }
   bool capturing() const { return capturing_ != nullptr; }
 
+  // --- ranges: those that are open, and every one that was, with those around it
+  void begin_range(std::string const& name) {
+    ranges_.push_back(ranges_.empty() ? name : ranges_.back() + "/" + name);
+    ranges_seen_.insert(ranges_.back());
+  }
+  void end_range() {
+    if (ranges_.empty()) return breaks("a range ends that has not begun");
+    ranges_.pop_back();
+  }
+  std::size_t open_ranges() const { return ranges_.size(); }
+  std::set<std::string> const& ranges_seen() const { return ranges_seen_; }
+
   // --- the passing of time
   // A few turns of a stream that is drawn. Says whether all of `s` has ended.
   bool query(stream_state* s, int turns = 16) {
@@ -255,6 +268,8 @@ class device {
   std::vector<std::unique_ptr<stream_state>> streams_;
   std::vector<std::unique_ptr<event_state>> events_;
   std::vector<access_record> history_;
+  std::vector<std::string> ranges_;
+  std::set<std::string> ranges_seen_;
   vector_clock host_;  // what the host knows to have ended
   stream_state* capturing_ = nullptr;
   std::vector<stream_state*> joined_;

@@ -69,6 +69,7 @@ struct product {
 struct launch_step {
   std::size_t items = 0;     // that teams share out: a launch has so many blocks at most
   std::size_t per_item = 1;  // elements of one, about
+  std::size_t memory = 0;    // bytes that the members of a team have in common, beside what kernels declare
   bool is_product = false;   // and no launch
   product multiply{};
   static constexpr int most_loops = 4;
@@ -101,6 +102,7 @@ class recorder_of_launches {
     to_->add({(n + most_at_once - 1) / most_at_once, most_at_once});
   }
   template <class F> PARTITA_HOST_DEVICE void rows(std::size_t n, std::size_t per_row, F) { to_->add({n, per_row}); }
+  template <class F> PARTITA_HOST_DEVICE void tiles(std::size_t n, std::size_t bytes, F) { to_->add({n, most_at_once, bytes}); }
   template <class F> PARTITA_HOST_DEVICE void once(F) { to_->add({1, 1}); }
   template <class F> PARTITA_HOST_DEVICE auto sum(std::size_t n, std::size_t block, std::size_t blocks, void*, F f) {
     ++to_->sums;
@@ -158,6 +160,7 @@ template <class Team> class runner_of_launch {
     if (!turn()) return;
     for (std::size_t row = block_; row < n; row += blocks_) f(row, team_);
   }
+  template <class F> PARTITA_HOST_DEVICE void tiles(std::size_t n, std::size_t, F f) { rows(n, 0, f); }
   template <class F> PARTITA_HOST_DEVICE void once(F f) {
     if (turn() && block_ == 0 && team_.first()) f();
   }
@@ -268,6 +271,8 @@ template <class Op, class Mode, dtype... In> class call {
     const std::size_t of_row = elements > 0 ? elements : n == 0 ? 0 : size() / n;
     mode_.rows(n, (of_row + width - 1) / width, f);
   }
+  // f(item, team) for every item < n, by teams of the most members, whose `memory(bytes)` they have in common.
+  template <class F> PARTITA_HOST_DEVICE void tiles(std::size_t n, std::size_t bytes, F f) const { mode_.tiles(n, bytes, f); }
   template <class F> PARTITA_HOST_DEVICE auto sum(std::size_t n, F f) const {
     constexpr std::size_t least = 4096;
     const std::size_t even = (n + most_partials - 1) / most_partials, block = even < least ? least : even;

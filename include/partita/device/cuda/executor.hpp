@@ -19,6 +19,7 @@
 #include <partita/core/list.hpp>
 #include <partita/core/words.hpp>
 #include <partita/device/cpu/finite.hpp>
+#include <partita/device/cuda/scope_ranges.hpp>
 #include <partita/device/cuda/tasks.hpp>
 #include <partita/program/program.hpp>
 #include <partita/program/step.hpp>
@@ -48,7 +49,8 @@ template <class Api, class Communicator> class device_executor {
         shared_host_(sizeof(step_context) + sizeof(fault_record)),
         shared_device_(sizeof(step_context) + sizeof(fault_record), "a step's numbers"),
         tasks_(what, graph, launchers, boxes, keys, state, arena, device_step(), device_fault(), multiplies, trains,
-               options.most_blocks) {
+               options.most_blocks),
+        ranges_(what, graph) {
     const std::size_t count = what.instructions.size();
     awaits_.assign(count, none);
     event_of_.assign(count, none);
@@ -178,6 +180,7 @@ template <class Api, class Communicator> class device_executor {
     for (std::size_t at = 0; at < program_->instructions.size(); ++at) {
       instruction const& i = program_->instructions[at];
       at_ = &i;
+      ranges_.enter(at);
       const auto stream = streams[number_of(i.where)];
       if (awaits_[at] != none)
         check<Api>(Api::wait(stream, events_[event_of_[awaits_[at]]].get()), "waiting for the other stream");
@@ -186,6 +189,7 @@ template <class Api, class Communicator> class device_executor {
       if (event_of_[at] != none) check<Api>(Api::record(events_[event_of_[at]].get(), stream), "an event");
     }
     at_ = nullptr;
+    ranges_.leave();
     order(streams[1], ended_, streams[0]);
     check<Api>(Api::copy_to_host(shared_host_.data() + sizeof(step_context), device_fault(), sizeof(fault_record), streams[0]),
                "what kernels found");
@@ -312,6 +316,7 @@ template <class Api, class Communicator> class device_executor {
 
   // In a handler.
   void fail() {
+    ranges_.leave();
     failure_ = std::current_exception();
     failed_at_ = std::chrono::steady_clock::now();
     std::string what = "an exception that is no std::exception";
@@ -335,6 +340,7 @@ template <class Api, class Communicator> class device_executor {
   host_memory<Api> shared_host_;      // the step's numbers, then what kernels found
   device_memory<Api> shared_device_;  // the same
   tasks_of_program<Api> tasks_;
+  scope_ranges<Api> ranges_;
   list<std::size_t> awaits_, event_of_;  // by instruction: whom it waits for; its event, in events_
   list<communication_events> communications_;
   std::optional<typename Api::graph_type> graph_of_step_;

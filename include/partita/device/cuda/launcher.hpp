@@ -12,11 +12,16 @@
 
 namespace partita::on_cuda {
 
+struct launch_size {
+  unsigned blocks = 1, threads = 32;
+  std::size_t memory = 0;  // bytes of a block, beside what its kernel declares
+};
+
 struct launcher {
   // Runs the kernel on the host, with a call that records.
   void (*record)(kernel_arguments const&, recording&) = nullptr;
   // Puts one of the recorded launches into a stream.
-  void (*launch)(kernel_arguments const&, int step, unsigned blocks, unsigned threads, void* stream) = nullptr;
+  void (*launch)(kernel_arguments const&, int step, launch_size const&, void* stream) = nullptr;
   std::size_t (*scratch)(op_info const&, std::size_t const* extents) = nullptr;  // bytes, without those of partial sums
   std::string (*words)(data_fault const&) = nullptr;                             // null where the op finds no mistakes
 };

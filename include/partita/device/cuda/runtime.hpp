@@ -2,6 +2,9 @@
 #pragma once
 #include <cublasLt.h>
 #include <cuda_runtime.h>
+#if __has_include(<nvtx3/nvToolsExt.h>)
+#include <nvtx3/nvToolsExt.h>
+#endif
 
 #include <cstddef>
 #include <span>
@@ -80,6 +83,15 @@ struct runtime {
   }
   static result launch_graph(graph_type g, stream_type s) { return {cudaGraphLaunch(g, s)}; }
   static void destroy_graph(graph_type g) { (void)cudaGraphExecDestroy(g); }
+
+  // --- ranges that a profiler shows, where the toolkit has NVTX. Without a profiler a call is a branch.
+#if __has_include(<nvtx3/nvToolsExt.h>)
+  static void begin_range(char const* name) { (void)nvtxRangePushA(name); }
+  static void end_range() { (void)nvtxRangePop(); }
+#else
+  static void begin_range(char const*) {}
+  static void end_range() {}
+#endif
 
   // --- launches
   static void* handle(stream_type s) { return s; }

@@ -108,7 +108,7 @@ template <class Api> class tasks_of_program {
       task const& t = tasks_[own.first_task + k];
       switch (t.what) {
         case task::kind::launch:
-          launchers_[t.op].launch(arguments_[t.index], t.step, t.blocks, t.threads, Api::handle(stream));
+          launchers_[t.op].launch(arguments_[t.index], t.step, {t.blocks, t.threads, t.memory}, Api::handle(stream));
           break;
         case task::kind::box: boxes_(box_arguments_[t.index], t.blocks, t.threads, Api::handle(stream)); break;
         case task::kind::product: {
@@ -163,6 +163,7 @@ template <class Api> class tasks_of_program {
     enum class kind : std::uint8_t { launch, box, product } what = kind::launch;
     int step = 0;
     unsigned blocks = 1, threads = most_threads_of_task;
+    std::size_t memory = 0;
     std::size_t op = 0, index = 0;  // into arguments_, box_arguments_ or products_put_
     typename Api::product_type const* ready = nullptr;
   };
@@ -267,6 +268,7 @@ template <class Api> class tasks_of_program {
         task t;
         t.step = s;
         t.op = op;
+        t.memory = step.memory;
         t.index = arguments_.size() - 1;
         t.threads = static_cast<unsigned>(std::clamp<std::size_t>((step.per_item + 31) / 32 * 32, 32, most_threads_of_task));
         t.blocks = static_cast<unsigned>(std::min<std::size_t>(step.items, most_blocks_ * (most_threads_of_task / t.threads)));
