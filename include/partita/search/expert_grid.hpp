@@ -71,7 +71,7 @@ std::vector<expert_plan> expert_grid(cluster const& c, as_training<Model> const&
     const plan<Model> p = made_by(cuts);
     completed done;
     if (verify_plan(p.traced(), p, done, false)) return;
-    const plan_bound least = bound_of(p.traced(), done, k);
+    const plan_bound least = bound_of(p.traced(), done, k, std::min(cuts.stages, cuts.micro_batches));  // 1F1B
     all.push_back({cuts, least.seconds, least.bytes, false, false});
   };
   for (int tensor = 1; tensor <= std::min(how.most_tensor, devices); tensor *= 2)

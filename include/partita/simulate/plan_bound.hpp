@@ -14,7 +14,7 @@ namespace partita {
 
 struct plan_bound {
   double seconds = 0;  // no simulated step of the plan is shorter
-  double bytes = 0;    // no device of those that hold most holds less: parameters and optimizer state, without activations
+  double bytes = 0;    // the device that holds most holds no less: parameters, optimizer state, what backward ops read
 };
 
 namespace detail::bounds {
@@ -42,17 +42,66 @@ inline double least_seconds(graph_data const& g, node const& n, costs const& k, 
     for (int adds = 0; adds < 2; ++adds) least = std::min(least, k.op(f, extents, device, n.input_count, adds == 1));
   return least;
 }
-inline double least_bytes(graph_data const& g, completed const& c, node const& n) {
-  if (n.kind != node_kind::compute) return 0;
-  op_info const& f = *g.ops[n.op].info;
-  if (f.source != source_kind::parameter && f.source != source_kind::state) return 0;
-  operand const& x = f.outputs[0];
+// Of a device's piece of a value, at one index in time.
+inline double piece_bytes(graph_data const& g, node_value const& v) {
+  operand const& x = g.operand_of(v.tensor);
   std::size_t extents[max_rank]{};
   for (int a = 0; a < x.rank; ++a) extents[a] = g.extent(x.axes[a]);
-  if (!divide(c.values[n.first_value].lay, extents)) return 0;
+  if (!divide(v.lay, extents)) return 0;
   double bytes = static_cast<double>(size_of(x.type));
   for (int a = 0; a < x.rank; ++a) bytes *= static_cast<double>(extents[a]);
   return bytes;
+}
+inline double stored_bytes(graph_data const& g, completed const& c, node const& n) {
+  if (n.kind != node_kind::compute) return 0;
+  const source_kind from = g.ops[n.op].info->source;
+  return from == source_kind::parameter || from == source_kind::state ? piece_bytes(g, c.values[n.first_value]) : 0;
+}
+// Nodes that have run for a micro-batch when its backward pass begins, whichever of its ops is first.
+inline std::vector<bool> run_before_backward(graph_data const& g, completed const& c) {
+  const std::size_t nodes = static_cast<std::size_t>(c.nodes.size);
+  std::vector<bool> backward(nodes, false), all(nodes, true);  // it is of the backward pass, or comes after what is
+  auto each_input = [&](int id, auto visit) {
+    node const& n = c.nodes[id];
+    for (int in = 0; in < n.input_count; ++in)
+      if (const int from = c.values[c.input(n, in)].node; from >= 0 && from < id) visit(static_cast<std::size_t>(from));
+  };
+  bool any = false;
+  for (int id = 0; id < c.nodes.size; ++id) {
+    bool after = false;
+    each_input(id, [&](std::size_t from) { after = after || backward[from]; });
+    op_entry const& e = g.ops[c.nodes[id].op];
+    const bool own = c.nodes[id].kind == node_kind::compute && e.when == pass::backward && e.info->source == source_kind::none;
+    backward[static_cast<std::size_t>(id)] = after || own;
+    if (after || !own) continue;
+    any = true;
+    std::vector<bool> before(nodes, false);
+    before[static_cast<std::size_t>(id)] = true;
+    for (int at = id; at >= 0; --at)
+      if (before[static_cast<std::size_t>(at)]) each_input(at, [&](std::size_t from) { before[from] = true; });
+    for (std::size_t i = 0; i < nodes; ++i) all[i] = all[i] && before[i];
+  }
+  if (!any) all.assign(nodes, false);
+  return all;
+}
+// By value: is it there when the backward pass begins, for an op of that or one that runs again for it? Views and what moves
+// make may lie in what others have made.
+inline std::vector<bool> kept_values(graph_data const& g, completed const& c) {
+  std::vector<bool> kept(static_cast<std::size_t>(c.values.size), false);
+  const std::vector<bool> before = run_before_backward(g, c);
+  for (int id = 0; id < c.nodes.size; ++id) {
+    node const& n = c.nodes[id];
+    if (n.kind != node_kind::compute || !(n.replayed || g.ops[n.op].when == pass::backward)) continue;
+    for (int in = 0; in < n.input_count; ++in) {
+      const int from = c.values[c.input(n, in)].node;
+      node const& maker = c.nodes[from];
+      op_entry const& e = g.ops[maker.op];
+      if (before[static_cast<std::size_t>(from)] && maker.kind == node_kind::compute && !maker.replayed && e.when == pass::forward &&
+          e.info->source == source_kind::none && !e.info->is_view)
+        kept[static_cast<std::size_t>(c.input(n, in))] = true;
+    }
+  }
+  return kept;
 }
 
 struct job {
@@ -87,7 +136,8 @@ inline double one_machine(std::vector<job> const& jobs) {
 
 }  // namespace detail::bounds
 
-inline plan_bound bound_of(graph_data const& g, completed const& c, costs const& k) {
+// `in_flight`: how many micro-batches device 0 has run forward when its first backward op begins; a schedule says that.
+inline plan_bound bound_of(graph_data const& g, completed const& c, costs const& k, int in_flight = 1) {
   const std::size_t nodes = static_cast<std::size_t>(c.nodes.size);
   std::vector<double> seconds(nodes), bytes(nodes), head(nodes, 0), tail(nodes, 0);
   std::vector<placement> places;  // those that nodes lie on
@@ -99,7 +149,7 @@ inline plan_bound bound_of(graph_data const& g, completed const& c, costs const&
     node const& n = c.nodes[id];
     const std::size_t i = static_cast<std::size_t>(id);
     seconds[i] = detail::bounds::least_seconds(g, n, k, devices);
-    bytes[i] = detail::bounds::least_bytes(g, c, n);
+    bytes[i] = detail::bounds::stored_bytes(g, c, n);
     for (int in = 0; in < n.input_count; ++in)
       if (const int from = c.values[c.input(n, in)].node; from >= 0 && from < id)
         head[i] = std::max(head[i], head[static_cast<std::size_t>(from)] + seconds[static_cast<std::size_t>(from)]);
@@ -133,6 +183,17 @@ inline plan_bound bound_of(graph_data const& g, completed const& c, costs const&
     }
   }
   plan_bound r;
+  const std::vector<bool> kept = detail::bounds::kept_values(g, c);
+  double stored = 0, read_again = 0;  // on device 0
+  for (int id = 0; id < c.nodes.size; ++id) {
+    node const& n = c.nodes[id];
+    int at[max_levels]{};
+    if (n.kind != node_kind::compute || !n.over.where.coordinates_of(0, at)) continue;
+    stored += bytes[static_cast<std::size_t>(id)];
+    for (int v = n.first_value; v < n.first_value + n.value_count; ++v)
+      if (kept[static_cast<std::size_t>(v)]) read_again += detail::bounds::piece_bytes(g, c.values[v]);
+  }
+  r.bytes = stored + in_flight * read_again;
   for (std::size_t p = 0; p < places.size(); ++p) {
     r.bytes = std::max(r.bytes, held[p]);
     r.seconds = std::max(r.seconds, detail::bounds::one_machine(jobs[p]));
