@@ -47,6 +47,11 @@ template <class T> struct growing {
       for (int i = size; i < wanted; ++i) at[i] = T{};
     size = wanted;
   }
+  constexpr void append(int n, T value) {  // the same, `n` times: a call of push costs constant evaluation more than the rest
+    if (size + n > room) reserve(size + n > 4 * room ? size + n : 4 * room);
+    for (int i = size; i < size + n; ++i) at[i] = value;
+    size += n;
+  }
   constexpr T& operator[](int i) { return at[i]; }
   constexpr T const& operator[](int i) const { return at[i]; }
   constexpr T& back() { return at[size - 1]; }

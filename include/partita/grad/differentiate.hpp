@@ -16,7 +16,8 @@ template <class...> struct loss_is_not_a_float_scalar;
 
 namespace detail {
 template <class G> [[gnu::noinline]] constexpr void seed_axes(G& g, int tensor, operand const& as) {
-  for (int a = 0; a < as.rank; ++a) g.origin_axes_of(tensor)[a] = as.dims[a];
+  signed char* const axes = g.origin_axes_of(tensor);
+  for (int a = 0; a < as.rank; ++a) axes[a] = as.dims[a];
 }
 
 // The sum lies as the tensor does where it was made, whichever op reads it.

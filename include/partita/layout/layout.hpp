@@ -75,11 +75,10 @@ struct placement {
     return true;
   }
   constexpr bool operator==(placement const& o) const {
-    if (!same_shape(o)) return false;
-    if (list != o.list) return same_devices(o);
-    if (base != o.base) return false;
+    if (list != o.list) return same_shape(o) && same_devices(o);
+    if (rank != o.rank || base != o.base) return false;
     for (int l = 0; l < rank; ++l)
-      if (strides[l] != o.strides[l]) return false;
+      if (extents[l] != o.extents[l] || strides[l] != o.strides[l]) return false;
     return true;
   }
 
@@ -182,7 +181,11 @@ constexpr bool same_list(layout const& a, layout const& b) {
     if (!same_cut(a.parts[p], b.parts[p])) return false;
   return true;
 }
-constexpr bool has_partial(layout const& l) { return part_on(l, -1, 0) >= 0; }
+constexpr bool has_partial(layout const& l) {
+  for (int p = 0; p < l.count; ++p)
+    if (l.parts[p].axis == -1) return true;
+  return false;
+}
 // Whoever holds `held` holds `wanted` on the same grid: each of its cuts is one of theirs, none is finer.
 constexpr bool encloses(layout const& held, layout const& wanted, int rank) {
   if (held.count == 0 || same_list(held, wanted)) return true;

@@ -47,7 +47,7 @@ template <class Derived> struct tracer : graph_data {
   constexpr signed char* origin_axes_of(int t) { return origin_axes.at + t * max_rank; }
   constexpr void add_tensor(tensor_entry const& t) {
     tensors.push(t);
-    for (int a = 0; a < max_rank; ++a) origin_axes.push(-1);
+    origin_axes.append(max_rank, -1);
   }
 };
 
@@ -125,7 +125,7 @@ template <class G>
   bool wants = false;
   int stem = -1;
   for (int i = 0; i < count; ++i) {
-    tensor_entry const& x = g.tensors[inputs[i]];
+    tensor_entry const& x = g.tensors.at[inputs[i]];
     wants = wants || x.differentiable;
     if (stem < 0) stem = x.stem;
     g.edges.push(inputs[i]);
@@ -146,9 +146,9 @@ template <class G>
   g.ops.push(e);
   for (int o = 0; o < info.output_count; ++o) {
     g.add_tensor({op, static_cast<short>(o), taped && wants && !info.stops_gradient && is_float(info.outputs[o].type), -1, taped && keeps ? stem : -1, -1});
-    if (!taped)
-      for (int a = 0; a < info.outputs[o].rank; ++a)
-        g.origin_axes_of(out + o)[a] = e.origin_dims[info.outputs[o].dims[a]];
+    if (taped) continue;
+    signed char* const axes = g.origin_axes_of(out + o);
+    for (int a = 0; a < info.outputs[o].rank; ++a) axes[a] = e.origin_dims[info.outputs[o].dims[a]];
   }
   return op;
 }

@@ -73,9 +73,10 @@ struct graph_data {
   bool poisoned = false; // a rejected op: its error was given where it stands
 
   constexpr operand const& operand_of(int t) const {
-    return ops[tensors[t].op].info->outputs[tensors[t].output];
+    tensor_entry const& x = tensors.at[t];
+    return ops.at[x.op].info->outputs[x.output];
   }
-  constexpr int input(op_entry const& e, int i) const { return edges[e.first_input + i]; }
+  constexpr int input(op_entry const& e, int i) const { return edges.at[e.first_input + i]; }
   constexpr std::size_t extent(axis_info const* a) const {
     if (a->extent != unbound) return a->extent;
     for (binding const& b : bindings)

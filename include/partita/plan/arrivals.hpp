@@ -32,19 +32,20 @@ struct tensor_arrivals {
   constexpr int add_value(int slot, int node, layout const& l) {
     const int id = out.values.size;
     out.values.push({tensor_of(slot), node, slot >= g.tensors.size, l});
-    next_value.push(last_value[slot]);
-    last_value[slot] = id;
+    next_value.push(last_value.at[slot]);
+    last_value.at[slot] = id;
     return id;
   }
   constexpr int slot_of(int value) const {
-    return out.values[value].tensor + (out.values[value].replayed ? g.tensors.size : 0);
+    node_value const& v = out.values.at[value];
+    return v.tensor + (v.replayed ? g.tensors.size : 0);
   }
   // A stored tensor that is replicated in time is fetched: moved once for its forward readers and once more for its backward
   // ones, each time when the readers before it are about to run, so that copies of all do not lie about. Readers that run in
   // turns, as under micro-batches, have it moved for every turn. So is what it is converted to for use, where each device
   // converts its piece.
   constexpr bool fetches(int op) const {
-    op_entry const& e = g.ops[op];
+    op_entry const& e = g.ops.at[op];
     if (e.info->source == source_kind::none && e.input_count == 1 && e.when == pass::forward && plan.of(op).cut_count > 0) {
       const int maker = g.tensors[g.input(e, 0)].op;
       return g.ops[maker].info->source == source_kind::parameter && e.info->kind == "cast" && fetches(maker);
@@ -193,7 +194,7 @@ struct tensor_arrivals {
     return made;
   }
   constexpr int arrive(int slot, layout const& wanted, int rank) {
-    const int source = out.source_value[slot], entry = said.of(between::move, tensor_of(slot), reader);
+    const int source = out.source_value.at[slot], entry = said.of(between::move, tensor_of(slot), reader);
     if (entry < 0) return arrive_from(slot, source, -1, wanted, rank);
     if (readable(out.values[source].lay, wanted, rank)) return source;
     node_plan const& e = plan.nodes()[entry];
@@ -219,11 +220,11 @@ struct tensor_arrivals {
   }
   // `by`: the value by which it has to come, or -1.
   constexpr int arrive_from(int slot, int from, int by, layout const& wanted, int rank) {
-    if (readable(out.values[from].lay, wanted, rank)) return from;
+    if (readable(out.values.at[from].lay, wanted, rank)) return from;
     bool any = false, irregular = false;
-    const layout rest = without_unshared_time(out.values[from].lay, wanted, rank, true, any, irregular);
-    layout target = target_of(any && !irregular ? rest : out.values[from].lay, wanted, rank);
-    if (fetches(g.tensors[tensor_of(slot)].op))
+    const layout rest = without_unshared_time(out.values.at[from].lay, wanted, rank, true, any, irregular);
+    layout target = target_of(any && !irregular ? rest : out.values.at[from].lay, wanted, rank);
+    if (fetches(g.tensors.at[tensor_of(slot)].op))
       for (int m = 0; m < reader_turns.count; ++m)
         target.push({reader_turns.modes[m], part::copies, -1, reader_turns.extents[m]});
     if (by < 0)

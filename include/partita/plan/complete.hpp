@@ -12,7 +12,7 @@ struct completion : tensor_arrivals {
   // Recompute: within one region, backward ops and the region's second replica read what the second replica makes. What
   // comes from outside the region, or is read outside it, is kept.
   constexpr int slot_read(bool replayed, int tensor) {
-    const int maker = g.tensors[tensor].op;
+    const int maker = g.tensors.at[tensor].op;
     const bool runs_again = again.of_op.size > 0 && again.of_op[maker] >= 0;
     if (moved_again(maker) && !runs_again && (replayed || g.ops[reader].when == pass::backward)) {
       const int slot = tensor + g.tensors.size;  // of the same value, moved again
@@ -59,7 +59,7 @@ struct completion : tensor_arrivals {
   // the sum is sent, not each term. Returns the op in whose place that is: the maker of the term that comes last, since a
   // device may have several turns.
   constexpr int place_of_terms(int op, placement& where) const {
-    op_entry const& e = g.ops[op];
+    op_entry const& e = g.ops.at[op];
     if (e.when != pass::backward || !e.info->passes_partial || e.input_count < 2 || plan.of(op).assigned) return op;
     placement const* common = nullptr;
     int made_by = op;
@@ -81,7 +81,7 @@ struct completion : tensor_arrivals {
   // A sum of gradients all of which are partial, and lie alike but not as the sum is wanted (whole along a sequence that
   // the sum is cut along), is made as they lie: the sum is scattered once, not each term.
   constexpr void lie_as_terms(int op, layout& over) {
-    op_entry const& e = g.ops[op];
+    op_entry const& e = g.ops.at[op];
     op_info const& f = *e.info;
     if (e.when != pass::backward || !f.passes_partial || e.input_count < 2 || plan.of(op).cut_count > 0) return;
     layout first_sum, sum;
@@ -126,7 +126,7 @@ struct completion : tensor_arrivals {
   }
 
   constexpr void add_compute(int op, bool replayed = false) {
-    op_entry const& e = g.ops[op];
+    op_entry const& e = g.ops.at[op];
     op_info const& f = *e.info;
     node n;
     n.op = n.placed_as = op;
@@ -147,8 +147,8 @@ struct completion : tensor_arrivals {
     if (replayed) n.not_before = again.entry[again.of_op[op]];
     int inputs[max_inputs]{}, slots[max_inputs]{};
     for (int i = 0; i < e.input_count; ++i) {
-      const int tensor = g.input(e, i);
-      if (out.source_value[tensor] < 0) return note(wrong::not_assigned, g.tensors[tensor].op);
+      const int tensor = g.edges.at[e.first_input + i];
+      if (out.source_value.at[tensor] < 0) return note(wrong::not_assigned, g.tensors[tensor].op);
       reader = op;  // what it reads may be made again first, by this same function
       if (!f.variadic) slots[i] = slot_read(replayed, tensor);
     }
@@ -171,16 +171,16 @@ struct completion : tensor_arrivals {
     const int self = out.nodes.size;
     n.first_input = out.inputs.size;
     n.input_count = e.input_count;
-    for (int i = 0; i < e.input_count; ++i) out.inputs.push(f.variadic ? many[i] : inputs[i]);
+    for (int i = 0; i < e.input_count; ++i) out.inputs.push(f.variadic ? many.at[i] : inputs[i]);
     n.first_value = out.values.size;
     n.value_count = f.output_count;
     for (int o = 0; o < f.output_count; ++o) {
       const int tensor = e.first_output + o + (replayed ? g.tensors.size : 0);
       layout l = passes ? made : operand_layout(g, f, f.outputs[o], n.over, true);
       if (spans && f.variadic && n.over.where.rank > 0) l.push({n.over.where.modes[0], -1, 0, out.devices, -1, 1, reduction::sum});
-      out.source_value[tensor] = add_value(tensor, self, l);
+      out.source_value.at[tensor] = add_value(tensor, self, l);
     }
-    if (!replayed) out.node_of_op[op] = self;
+    if (!replayed) out.node_of_op.at[op] = self;
     out.nodes.push(n);
     if (fetched) fetched_for(self);
     // What the op merges itself is complete with its last piece.
@@ -205,10 +205,10 @@ constexpr bool renews_in_place(completed const& c, int stored, int renewed, int 
 }
 constexpr void add_stores(graph_data const& g, completion& c) {
   completed& out = c.out;
-  for (int t = 0; t < g.tensors.size; ++t) out.renewed_by.push(-1);
+  out.renewed_by.append(g.tensors.size, -1);
   for (int t = 0; t < g.tensors.size; ++t) {
-    const int stored = g.tensors[t].carried;
-    if (stored < 0 || out.source_value[t] < 0 || out.source_value[stored] < 0) continue;
+    const int stored = g.tensors.at[t].carried;
+    if (stored < 0 || out.source_value.at[t] < 0 || out.source_value.at[stored] < 0) continue;
     operand const& x = g.operand_of(stored);
     if (renews_in_place(out, stored, t, x.rank)) {
       out.renewed_by[stored] = out.values[out.source_value[t]].node;
@@ -238,8 +238,8 @@ constexpr void complete(graph_data const& g, plan_base const& plan, completed& o
   if (out.first) return;
   for (int op = 0; op < g.ops.size; ++op) {
     op_plan const& p = plan.of(op);
-    const int n = detail::devices_of(plan, p);
-    if (p.assigned && n > out.devices) out.devices = n;
+    if (!p.assigned) continue;
+    if (const int n = detail::devices_of(plan, p); n > out.devices) out.devices = n;
   }
   for (node_plan const& n : plan.nodes())
     if (const int d = detail::devices_of(plan, n.own); n.own.assigned && d > out.devices) out.devices = d;
@@ -248,13 +248,11 @@ constexpr void complete(graph_data const& g, plan_base const& plan, completed& o
   out.inputs.reserve(g.edges.size * 2);
   detail::completion c{{g, plan, out, {}, {}}};
   c.next_value.reserve(g.tensors.size * 2);
-  for (int slot = 0; slot < 2 * g.tensors.size; ++slot) {
-    c.last_value.push(-1);
-    out.source_value.push(-1);
-  }
+  c.last_value.append(2 * g.tensors.size, -1);
+  out.source_value.append(2 * g.tensors.size, -1);
   c.again.find(g, plan);
   c.said.find(g, plan);
-  for (int op = 0; op < g.ops.size; ++op) out.node_of_op.push(-1);
+  out.node_of_op.append(g.ops.size, -1);
   for (int op = 0; op < g.ops.size && !out.first; ++op) c.add_compute(op);
   if (!out.first) detail::add_stores(g, c);
   if (out.first) return;

@@ -76,7 +76,7 @@ struct completed {
   finding first{};
   // Its instances make one value between them, complete after the last.
   static constexpr bool puts_together(node const& n) { return n.kind == node_kind::assemble || n.ring == ring_kind::sums; }
-  constexpr int input(node const& n, int i) const { return inputs[n.first_input + i]; }
+  constexpr int input(node const& n, int i) const { return inputs.at[n.first_input + i]; }
 };
 
 constexpr layout without_copies(layout const& l) {
@@ -90,7 +90,7 @@ constexpr layout without_copies(layout const& l) {
 constexpr time_modes times_of(layout const& l) {
   time_modes t;
   for (int p = 0; p < l.count; ++p)
-    if (l.parts[p].in_time()) t.add(l.parts[p].mode, l.parts[p].pieces);
+    if (l.parts[p].level < 0) t.add(l.parts[p].mode, l.parts[p].pieces);
   return t;
 }
 

@@ -133,11 +133,11 @@ constexpr bool is_between(graph_data const& g, plan_base const& plan, completed 
 }
 constexpr bool node_matches(graph_data const& g, plan_base const& plan, completed const& c, int id, moment_entry const& m) {
   if (m.node.what != between::nothing) return is_between(g, plan, c, id, m);
-  node const& n = c.nodes[id];
+  node const& n = c.nodes.at[id];
   if (n.kind != node_kind::compute) return false;
   // An op by name is its first run; that for backward readers is meant where its pass is said.
   if (m.op >= 0 && (n.op != m.op || (m.when < 0 && n.replayed))) return false;
-  if (m.when >= 0 && static_cast<int>(n.replayed ? pass::backward : g.ops[n.op].when) != m.when) return false;
+  if (m.when >= 0 && static_cast<int>(n.replayed ? pass::backward : g.ops.at[n.op].when) != m.when) return false;
   for (int p = 0; p < m.place_count; ++p)
     if (coordinate_of(g, plan, n.placed_as, m.places[p].mode) != m.places[p].index) return false;
   return true;
@@ -263,16 +263,17 @@ constexpr void each_edge(graph_data const& g, plan_base const& plan, completed c
   // Readers of a stored tensor before the op that renews it: also those of its views, and of moves of it, since a slice,
   // or what a device sends itself, is a place inside it.
   growing<int> stored;  // per tensor: the stored one whose bytes it may be, or -1
+  stored.resize(g.tensors.size);
   for (int t = 0; t < g.tensors.size; ++t) {
-    op_entry const& e = g.ops[g.tensors[t].op];
-    stored.push(e.info->source != source_kind::none ? t : e.info->is_view ? stored[g.input(e, 0)] : -1);
+    op_entry const& e = g.ops.at[g.tensors.at[t].op];
+    stored.at[t] = e.info->source != source_kind::none ? t : e.info->is_view ? stored.at[g.input(e, 0)] : -1;
   }
   for (int id = 0; id < c.nodes.size; ++id) {
-    node const& n = c.nodes[id];
+    node const& n = c.nodes.at[id];
     for (int k = 0; k < n.input_count; ++k) {
-      const int of = stored[c.values[c.input(n, k)].tensor], writer = of < 0 ? -1 : c.renewed_by[of];
+      const int of = stored.at[c.values.at[c.inputs.at[n.first_input + k]].tensor], writer = of < 0 ? -1 : c.renewed_by.at[of];
       if (writer < 0 || writer == id) continue;
-      for (int i = 0, count = n.time.size(); i < count; ++i) visit(ig.first[id] + i, ig.first[writer]);
+      for (int i = 0, count = n.time.size(); i < count; ++i) visit(ig.first.at[id] + i, ig.first.at[writer]);
     }
   }
   // Wishes: all of the first, then the wish's own vertex, then all of the second.

@@ -11,17 +11,12 @@ constexpr finding build_instances(graph_data const& g, plan_base const& plan, co
   ig.first.reserve(c.nodes.size + 1);
   for (int id = 0; id < c.nodes.size; ++id) {
     ig.first.push(ig.instances);
-    ig.instances += c.nodes[id].time.size();
+    ig.instances += c.nodes.at[id].time.size();
   }
   ig.first.push(ig.instances);
   ig.vertices = ig.instances + plan.wishes().size;
-  ig.begin.reserve(ig.vertices + 1);
-  ig.waits.reserve(ig.vertices);
-  for (int v = 0; v < ig.vertices; ++v) {
-    ig.begin.push(0);
-    ig.waits.push(0);
-  }
-  ig.begin.push(0);
+  ig.begin.append(ig.vertices + 1, 0);
+  ig.waits.append(ig.vertices, 0);
   for (wish const& w : plan.wishes()) ig.wish_lines.push(w.line);
   growing<int> ends;  // of each edge: from, to
   ends.reserve(4 * ig.vertices + 16);
@@ -67,10 +62,12 @@ constexpr finding check_acyclic(graph_data const& g, completed const& c, instanc
   growing<int> waits = ig.waits, ready;
   ready.reserve(ig.vertices);
   for (int v = 0; v < ig.vertices; ++v)
-    if (waits[v] == 0) ready.push(v);
-  for (int i = 0; i < ready.size; ++i)
-    for (int e = ig.begin[ready[i]]; e < ig.begin[ready[i] + 1]; ++e)
-      if (--waits[ig.to[e]] == 0) ready.push(ig.to[e]);
+    if (waits.at[v] == 0) ready.at[ready.size++] = v;
+  for (int i = 0; i < ready.size; ++i) {
+    const int v = ready.at[i];
+    for (int e = ig.begin.at[v], end = ig.begin.at[v + 1]; e < end; ++e)
+      if (const int to = ig.to.at[e]; --waits.at[to] == 0) ready.at[ready.size++] = to;
+  }
   finding f{};
   if (ready.size == ig.vertices) return f;
   f.what = wrong::cyclic_order;

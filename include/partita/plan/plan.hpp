@@ -15,8 +15,10 @@ class plan_base : public plan_nodes {
   // -- selection. Backward and update ops inherit from forward ops, so that only those that are asked for are chosen.
   constexpr selection ops(pass when = pass::forward) const {
     selection s{graph_, {}, false};
+    op_entry const* const all = graph_->ops.at;
+    s.ids.reserve(graph_->ops.size);
     for (int op = 0; op < graph_->ops.size; ++op)
-      if (graph_->ops[op].when == when) s.ids.push(op);
+      if (all[op].when == when) s.ids.at[s.ids.size++] = op;
     return s;
   }
   template <class Axis> constexpr selection ops(with_axis<Axis>, int line = __builtin_LINE()) {
@@ -24,8 +26,9 @@ class plan_base : public plan_nodes {
   }
   constexpr selection with(axis_info const* axis, int line = __builtin_LINE()) {
     selection s{graph_, {}, false};
+    op_entry const* const all = graph_->ops.at;
     for (int op = 0; op < graph_->ops.size; ++op)
-      if (graph_->ops[op].when == pass::forward && op_ref{graph_, op}.has(axis)) s.ids.push(op);
+      if (all[op].when == pass::forward && op_ref{graph_, op}.has(axis)) s.ids.push(op);
     if (s.ids.size == 0) note_axis(wrong::no_such_axis, axis, line);
     return s;
   }
@@ -168,8 +171,8 @@ class plan_base : public plan_nodes {
       if (op_info const& f = *graph_->ops[op].info; f.source == source_kind::input && f.dim_count > 0) return f.dims[0].axis;
     return nullptr;
   }
-  constexpr op_plan const& of(int op) const { return ops_[op]; }
-  constexpr op_plan& of(int op) { return ops_[op]; }
+  constexpr op_plan const& of(int op) const { return ops_.at[op]; }
+  constexpr op_plan& of(int op) { return ops_.at[op]; }
   constexpr growing<wish> const& wishes() const { return wishes_; }
   constexpr growing<preference> const& preferences() const { return preferences_; }
  private:

@@ -114,7 +114,7 @@ constexpr bool same_copies(layout const& a, layout const& b) { return same_on_ax
 constexpr time_modes turns_beside(layout const& over, operand const& x) {
   time_modes t;
   for (int p = 0; p < over.count; ++p)
-    if (over.parts[p].in_time() && x.find(over.parts[p].axis) < 0) t.add(over.parts[p].mode, over.parts[p].pieces);
+    if (over.parts[p].level < 0 && x.find(over.parts[p].axis) < 0) t.add(over.parts[p].mode, over.parts[p].pieces);
   return t;
 }
 

@@ -9,23 +9,27 @@ namespace partita::detail {
 
 // Ops of the update that belong to no parameter (norm, clipping) stand on all devices.
 constexpr bool spans_all(graph_data const& g, int op) {
-  return g.ops[op].when == pass::update && g.ops[op].origin == op;
+  op_entry const& e = g.ops.at[op];
+  return e.when == pass::update && e.origin == op;
 }
 // Stored tensors, and what is updated with them, are whole in time: their readers take pieces.
 constexpr bool is_whole_in_time(graph_data const& g, int op) {
-  op_info const& f = *g.ops[op].info;
-  return f.source != source_kind::none || f.whole_in_time || f.is_output || g.ops[op].when == pass::update ||
-         g.ops[g.ops[op].origin].info->source != source_kind::none;
+  op_entry const& e = g.ops.at[op];
+  op_info const& f = *e.info;
+  return f.source != source_kind::none || f.whole_in_time || f.is_output || e.when == pass::update ||
+         g.ops.at[e.origin].info->source != source_kind::none;
 }
 
 // Does an op's own plan leave nothing to inherit?
 constexpr bool says_all(graph_data const& g, plan_base const& p, int op) {
-  return g.ops[op].origin == op || (p.of(op).assigned && p.of(op).cut_count > 0);
+  if (g.ops.at[op].origin == op) return true;
+  op_plan const& own = p.of(op);
+  return own.assigned && own.cut_count > 0;
 }
 // The plan of an op that may inherit: cuts follow letters, places are the same.
 constexpr op_plan inherited(graph_data const& g, plan_base const& p, int op) {
   op_plan own = p.of(op);
-  op_entry const& e = g.ops[op];
+  op_entry const& e = g.ops.at[op];
   if (e.origin == op) return own;
   op_plan const& from = p.of(e.origin);
   if (!own.assigned) {
@@ -53,12 +57,12 @@ constexpr op_plan inherited(graph_data const& g, plan_base const& p, int op) {
 // Of the same, the place alone, and nothing copied.
 constexpr op_plan const& placed_by(graph_data const& g, plan_base const& p, int op) {
   op_plan const& own = p.of(op);
-  return own.assigned || g.ops[op].origin == op ? own : p.of(g.ops[op].origin);
+  return own.assigned ? own : p.of(g.ops.at[op].origin);
 }
 
 // The coordinate of an op, in space or in time, or -1. A phase that the op was given itself goes before an inherited one.
 constexpr int coordinate_of(graph_data const& g, plan_base const& p, int op, short mode) {
-  const int origin = g.ops[op].origin;
+  const int origin = g.ops.at[op].origin;
   op_plan const& own = p.of(op);
   for (int k = 0; k < own.phase_count; ++k)
     if (own.phases[k].mode == mode) return own.phases[k].index;
@@ -136,7 +140,7 @@ constexpr layout parts_of(graph_data const& g, plan_base const& plan, int op, op
   auto note = [&](wrong what, axis_info const* axis, long have, long allowed, int line) {
     if (!first) first = plan.about(what, op, axis, have, allowed, line);
   };
-  op_info const& f = *g.ops[op].info;
+  op_info const& f = *g.ops.at[op].info;
   layout over;
   over.where = place(plan, p);
   if (!lists_all(plan, p)) note(wrong::devices_differ_from_the_grid, nullptr, plan.devices_of_list(p.list).size, places_of(p), p.list_line);
@@ -145,10 +149,6 @@ constexpr layout parts_of(graph_data const& g, plan_base const& plan, int op, op
   bool cut_before[max_dims]{};
   int folds[max_dims]{};
   int in_time = 0;
-  for (int d = 0; d < f.dim_count; ++d) {
-    least[d] = g.extent(f.dims[d].axis);
-    pieces_of[d] = 1;
-  }
   for (int c = 0; c < p.cut_count; ++c) {
     op_cut const& cut = p.cuts[c];
     int level = -1;
@@ -173,6 +173,10 @@ constexpr layout parts_of(graph_data const& g, plan_base const& plan, int op, op
     if (!in_space && is_whole_in_time(g, op)) continue;
     const std::size_t extent = g.extent(x.axis);
     int const* sizes = plan.sizes(cut.sizes);
+    if (!cut_before[cut.dim]) {
+      least[cut.dim] = extent;
+      pieces_of[cut.dim] = 1;
+    }
     if (extent != unbound) {
       pieces_of[cut.dim] *= cut.pieces;
       if (sizes != nullptr) {
@@ -207,6 +211,7 @@ constexpr layout parts_of(graph_data const& g, plan_base const& plan, int op, op
   }
   // Where all coordinates of a dimension have the same to do, they do it in one order: their sums are the same bits.
   for (int i = 0; i < over.count; ++i) {
+    if (over.parts[i].skew < 0) continue;
     bool differs = false;
     for (int k = 0; k < over.count; ++k) differs = differs || (!over.parts[k].in_time() && over.parts[k].level == over.parts[i].skew);
     if (!differs) over.parts[i].skew = -1;

@@ -140,7 +140,7 @@ constexpr bool is_as_said(graph_data const& g, plan_base const& plan, node const
 constexpr finding check_flow(graph_data const& g, plan_base const& plan, completed const& c) {
   // What is carried to the next step arrives in the layout in which that step will look for it.
   for (int t = 0; t < g.tensors.size; ++t) {
-    const int stored = g.tensors[t].carried;
+    const int stored = g.tensors.at[t].carried;
     if (stored < 0) continue;
     const int writer = c.renewed_by[stored], rank = g.operand_of(stored).rank;
     layout const& kept = c.values[c.source_value[stored]].lay;
@@ -153,12 +153,12 @@ constexpr finding check_flow(graph_data const& g, plan_base const& plan, complet
     if (!good) return plan.about(wrong::flow_differs, g.tensors[t].op, nullptr, 0, 0, 0);
   }
   for (int id = 0; id < c.nodes.size; ++id) {
-    node const& n = c.nodes[id];
-    op_entry const& e = g.ops[n.op];
+    node const& n = c.nodes.at[id];
+    op_entry const& e = g.ops.at[n.op];
     op_info const& f = *e.info;
     if (n.kind == node_kind::store) continue;
     if (n.kind != node_kind::compute) {
-      node_value const &from = c.values[c.input(n, 0)], &to = c.values[n.first_value];
+      node_value const &from = c.values.at[c.input(n, 0)], &to = c.values.at[n.first_value];
       if (from.node >= id || from.tensor != to.tensor || !changes_well(n.kind, from.lay, to.lay) ||
           !same_list(without_copies(to.lay), n.over) || !copies_well(n, from.lay, to.lay) ||
           (n.kind == node_kind::move && n.ring == ring_kind::none && !keeps_turns(from.lay, to.lay, g.operand_of(to.tensor).rank)) ||
@@ -170,7 +170,7 @@ constexpr finding check_flow(graph_data const& g, plan_base const& plan, complet
     if (!cuts_well(f, n.over) || !runs_as_often(n.time, times_of(n.over))) return plan.about(wrong::flow_differs, n.op, nullptr, 0, 0, 0);
     bool passes = false;
     for (int i = 0; i < n.input_count; ++i) {
-      node_value const& v = c.values[c.input(n, i)];
+      node_value const& v = c.values.at[c.input(n, i)];
       operand const& x = f.input(i);
       if (v.tensor != g.input(e, i) || v.node >= id || !reads_its_copy(n, v.lay)) return plan.about(wrong::flow_differs, n.op, nullptr, i, 0, 0);
       if (f.variadic) continue;
@@ -178,7 +178,7 @@ constexpr finding check_flow(graph_data const& g, plan_base const& plan, complet
       const layout wanted = operand_layout(g, f, x, n.over, false);
       bool good = true;
       if (f.passes_partial && has_partial(v.lay)) {
-        layout const& made = c.values[n.first_value].lay;
+        layout const& made = c.values.at[n.first_value].lay;
         good = v.lay.where == n.over.where && same_on_axis(v.lay, made, -1);
         for (int axis = 0; axis < x.rank && good; ++axis) good = same_on_axis(v.lay, wanted, axis);
       } else if (has_partial(v.lay)) good = false;
@@ -187,7 +187,7 @@ constexpr finding check_flow(graph_data const& g, plan_base const& plan, complet
     }
     // What it makes lies as its cuts say.
     for (int o = 0; o < n.value_count; ++o) {
-      layout const& made = c.values[n.first_value + o].lay;
+      layout const& made = c.values.at[n.first_value + o].lay;
       layout follows = operand_layout(g, f, f.outputs[o], n.over, true);
       if (f.variadic && n.over.where.rank > 0 && spans_all(g, n.op))  // each device sums what lies there
         follows.push({n.over.where.modes[0], -1, 0, c.devices, -1, 1, reduction::sum});

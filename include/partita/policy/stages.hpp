@@ -77,21 +77,20 @@ constexpr growing<int> smallest_largest(growing<double> const& work, growing<dou
 // are on stage 0. A boundary counts as work, a 48th of a share for every time
 // that it sends what a usual one does, so that stages end between blocks, inside which two to five times as much crosses.
 constexpr growing<int> balanced_stages(graph_data const& g, int stages, growing<bool> const& counted = {}) {
-  growing<int> position, stage;
+  growing<int> position, stage;  // read through `at`: a call costs constant evaluation more than the access
+  position.append(g.ops.size, -1);
+  stage.append(g.ops.size, 0);
   growing<double> work;  // forward FLOPs up to and including a position
   int length = 0;
   for (int op = 0; op < g.ops.size; ++op) {
-    op_entry const& e = g.ops[op];
-    int at = -1;
+    op_entry const& e = g.ops.at[op];
     if (e.when == pass::forward && e.info->source == source_kind::none && (counted.size == 0 || counted[op])) {
       double flops = e.info->flops_per_point;
       for (int d = 0; d < e.info->dim_count; ++d)
         if (const std::size_t n = g.extent(e.info->dims[d].axis); n != unbound) flops *= static_cast<double>(n);
       work.push((length > 0 ? work[length - 1] : 0) + flops);
-      at = length++;
+      position.at[op] = length++;
     }
-    position.push(at);
-    stage.push(0);
   }
   if (length == 0) return stage;
   const double total = work[length - 1];
@@ -100,43 +99,46 @@ constexpr growing<int> balanced_stages(graph_data const& g, int stages, growing<
 
   // Bytes alive across the boundary after each position.
   growing<double> crossing;
-  for (int i = 0; i <= length; ++i) crossing.push(0);
+  crossing.append(length + 1, 0);
   growing<int> last;
-  for (int t = 0; t < g.tensors.size; ++t) last.push(-1);
+  last.append(g.tensors.size, -1);
   for (int op = 0; op < g.ops.size; ++op)
-    if (position[op] >= 0)
-      for (int i = 0; i < g.ops[op].input_count; ++i) {
-        int& use = last[g.input(g.ops[op], i)];
-        if (position[op] > use) use = position[op];
+    if (const int here = position.at[op]; here >= 0) {
+      op_entry const& e = g.ops.at[op];
+      for (int i = 0; i < e.input_count; ++i) {
+        int& use = last.at[g.edges.at[e.first_input + i]];
+        if (here > use) use = here;
       }
+    }
   for (int t = 0; t < g.tensors.size; ++t) {
-    const int made = position[g.tensors[t].op];
-    if (made < 0 || last[t] <= made) continue;
+    const int made = position.at[g.tensors.at[t].op];
+    if (made < 0 || last.at[t] <= made) continue;
     operand const& x = g.operand_of(t);
     double bytes = static_cast<double>(size_of(x.type));
     for (int a = 0; a < x.rank; ++a)
       if (const std::size_t n = g.extent(x.axes[a]); n != unbound) bytes *= static_cast<double>(n);
     crossing[made] += bytes;
-    crossing[last[t]] -= bytes;
+    crossing[last.at[t]] -= bytes;
   }
   for (int i = 1; i < length; ++i) crossing[i] += crossing[i - 1];
 
   const growing<int> ends = smallest_largest(work, crossing, length, stages);
   for (int op = 0; op < g.ops.size; ++op)
-    if (position[op] >= 0)
-      while (stage[op] < stages - 1 && position[op] > ends[stage[op]]) ++stage[op];
+    if (const int here = position.at[op]; here >= 0)
+      while (stage.at[op] < stages - 1 && here > ends.at[stage.at[op]]) ++stage.at[op];
   // A source stands where it is first read.
   growing<bool> known;
-  for (int op = 0; op < g.ops.size; ++op) known.push(g.ops[op].info->source == source_kind::none);
-  for (int op = 0; op < g.ops.size; ++op)
-    if (position[op] >= 0)
-      for (int i = 0; i < g.ops[op].input_count; ++i) {
-        const int source = g.tensors[g.input(g.ops[op], i)].op;
-        if (!known[source]) {
-          stage[source] = stage[op];
-          known[source] = true;
-        }
-      }
+  known.resize(g.ops.size);
+  for (int op = 0; op < g.ops.size; ++op) {
+    if (position.at[op] < 0) continue;
+    op_entry const& e = g.ops.at[op];
+    for (int i = 0; i < e.input_count; ++i) {
+      const int source = g.tensors.at[g.edges.at[e.first_input + i]].op;
+      if (known.at[source] || g.ops.at[source].info->source == source_kind::none) continue;
+      stage.at[source] = stage.at[op];
+      known.at[source] = true;
+    }
+  }
   return stage;
 }
 

@@ -66,7 +66,7 @@ constexpr growing<axis_info const*> tensor_parallel_axes(graph_data const& g, in
       bool has = false, has_found = false;
       for (int d = 0; d < e.info->dim_count; ++d) {
         has = has || e.info->dims[d].axis->id == axis->id;
-        for (axis_info const* other : found) has_found = has_found || e.info->dims[d].axis->id == other->id;
+        for (int k = 0; k < found.size; ++k) has_found = has_found || e.info->dims[d].axis->id == found.at[k]->id;
       }
       if (has && has_found) return true;
     }
