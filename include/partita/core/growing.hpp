@@ -1,9 +1,33 @@
 // A growing array for constant evaluation, which is metered: std::vector's push_back costs clang some 40 steps, this 3.
+// At run time elements whose bytes may be copied lie in memory that is got by functions compiled once for all types.
 #pragma once
 #include <cstddef>
+#include <cstring>
+#include <new>
 #include <type_traits>
 
 namespace partita {
+
+namespace detail {
+// Memory of `wanted` bytes that begins with the `used` ones at `old`, which goes.
+[[gnu::noinline]] inline void* larger_memory(void* old, std::size_t used, std::size_t wanted) {
+  void* const more = ::operator new[](wanted);
+  if (used > 0) std::memcpy(more, old, used);
+  ::operator delete[](old);
+  return more;
+}
+// The same with one more element, which may stand in the old memory.
+[[gnu::noinline, gnu::cold]] inline void* larger_memory_with(void const* element, std::size_t bytes, void* old, int size,
+                                                             int& room) {
+  room = room == 0 ? 16 : 4 * room;
+  const std::size_t used = static_cast<std::size_t>(size) * bytes;
+  void* const more = ::operator new[](static_cast<std::size_t>(room) * bytes);
+  if (used > 0) std::memcpy(more, old, used);
+  std::memcpy(static_cast<std::byte*>(more) + used, element, bytes);
+  ::operator delete[](old);
+  return more;
+}
+}  // namespace detail
 
 template <class T> struct growing {
   T* at = nullptr;
@@ -25,7 +49,10 @@ template <class T> struct growing {
     other.at = mine, other.size = my_size, other.room = my_room;
     return *this;
   }
-  constexpr ~growing() { delete[] at; }
+  constexpr ~growing() {
+    if (lies_in_bytes()) ::operator delete[](at);
+    else delete[] at;
+  }
 
   constexpr void push(T const& value) {
     if (size == room) push_into_more(value);
@@ -33,6 +60,12 @@ template <class T> struct growing {
   }
   constexpr void reserve(int wanted) {
     if (wanted <= room) return;
+    if (lies_in_bytes()) {
+      at = static_cast<T*>(detail::larger_memory(at, static_cast<std::size_t>(size) * sizeof(T),
+                                                 static_cast<std::size_t>(wanted) * sizeof(T)));
+      room = wanted;
+      return;
+    }
     T* more = nullptr;
     if constexpr (std::is_scalar_v<T>) more = new T[static_cast<std::size_t>(wanted)];  // `{}` would be a metered loop
     else more = new T[static_cast<std::size_t>(wanted)]{};
@@ -43,7 +76,7 @@ template <class T> struct growing {
   }
   constexpr void resize(int wanted) {
     reserve(wanted);
-    if constexpr (std::is_scalar_v<T>)
+    if (std::is_scalar_v<T> || lies_in_bytes())
       for (int i = size; i < wanted; ++i) at[i] = T{};
     size = wanted;
   }
@@ -61,7 +94,14 @@ template <class T> struct growing {
   constexpr T const* end() const { return at + size; }
 
  private:
+  static constexpr bool lies_in_bytes() { return std::is_trivially_copyable_v<T> && !std::is_constant_evaluated(); }
+
   [[gnu::noinline, gnu::cold]] constexpr void push_into_more(T const& value) {  // once, not in every place that pushes
+    if (lies_in_bytes()) {
+      at = static_cast<T*>(detail::larger_memory_with(&value, sizeof(T), at, size, room));
+      ++size;
+      return;
+    }
     const T kept = value;  // it may stand in this array
     reserve(room == 0 ? 16 : 4 * room);
     at[size++] = kept;

@@ -36,14 +36,36 @@ class list_memory {
     at_ = more;
     room_ = wanted;
   }
-  void grow(std::size_t wanted, std::size_t element_bytes, mover move) {  // so that growing step by step stays linear
+  std::size_t larger_room() const { return room_ < 2 ? 4 : 2 * room_; }  // so that growing step by step stays linear
+  void grow(std::size_t wanted, std::size_t element_bytes, mover move) {
     if (wanted > room_) make_room(wanted > 2 * room_ ? wanted : 2 * room_, element_bytes, move);
   }
-  [[gnu::noinline]] void append_bytes(void const* from, std::size_t n, std::size_t element_bytes) {
-    if (n == 0) return;
-    grow(size_ + n, element_bytes, nullptr);
-    std::memcpy(static_cast<std::byte*>(at_) + size_ * element_bytes, from, n * element_bytes);
+  // For elements whose bytes may be copied. What is appended may stand in this list: the old memory goes last.
+  [[gnu::noinline]] void append_bytes(void const* from, std::size_t n, std::size_t element_bytes, std::size_t room) {
+    void* const old = at_;
+    if (size_ + n > room_) {
+      at_ = ::operator new(room * element_bytes);
+      room_ = room;
+      if (size_ > 0) std::memcpy(at_, old, size_ * element_bytes);
+    }
+    if (n > 0) std::memcpy(static_cast<std::byte*>(at_) + size_ * element_bytes, from, n * element_bytes);
     size_ += n;
+    if (at_ != old) ::operator delete(old);
+  }
+  [[gnu::noinline, gnu::cold]] void push_bytes(void const* value, std::size_t element_bytes) {
+    append_bytes(value, 1, element_bytes, larger_room());
+  }
+  [[gnu::noinline]] void resize_zeroed(std::size_t wanted, std::size_t element_bytes) {
+    grow(wanted, element_bytes, nullptr);
+    if (wanted > size_) std::memset(static_cast<std::byte*>(at_) + size_ * element_bytes, 0, (wanted - size_) * element_bytes);
+    size_ = wanted;
+  }
+  // For others: `more`, of `larger_room()` elements, becomes this list's memory.
+  [[gnu::noinline, gnu::cold]] void move_into(void* more, mover move) {
+    move(at_, size_, more);
+    ::operator delete(at_);
+    at_ = more;
+    room_ = larger_room();
   }
   void exchange_memory(list_memory& other) noexcept {
     void* const mine = at_;
@@ -96,12 +118,16 @@ template <class T> class list : public detail::list_memory {
     if (wanted > this->room_) this->make_room(wanted, sizeof(T), move_elements());
   }
   void push_back(T const& value) {
-    if (this->size_ == this->room_) return push_into_more(T(value));  // a copy: it may stand in this list
+    if constexpr (copies_as_bytes) {
+      if (this->size_ == this->room_) return this->push_bytes(&value, sizeof(T));
+    } else if (this->size_ == this->room_) return push_into_more(T(value));  // a copy: it may stand in this list
     new (end()) T(value);
     ++this->size_;
   }
   void push_back(T&& value) {
-    if (this->size_ == this->room_) return push_into_more(static_cast<T&&>(value));
+    if constexpr (copies_as_bytes) {
+      if (this->size_ == this->room_) return this->push_bytes(&value, sizeof(T));
+    } else if (this->size_ == this->room_) return push_into_more(static_cast<T&&>(value));
     new (end()) T(static_cast<T&&>(value));
     ++this->size_;
   }
@@ -110,8 +136,10 @@ template <class T> class list : public detail::list_memory {
     return back();
   }
   void append(std::span<T const> more) {  // of another list
-    if constexpr (std::is_trivially_copyable_v<T>) this->append_bytes(more.data(), more.size(), sizeof(T));
-    else append_each(more);
+    if constexpr (copies_as_bytes) {
+      const std::size_t wanted = this->size_ + more.size();
+      this->append_bytes(more.data(), more.size(), sizeof(T), wanted > 2 * this->room_ ? wanted : 2 * this->room_);
+    } else append_each(more);
   }
   T* insert(T const* before, T value) {  // where it stands now
     const auto at = static_cast<std::size_t>(before - begin());
@@ -143,9 +171,8 @@ template <class T> class list : public detail::list_memory {
     end()->~T();
   }
   void resize(std::size_t wanted) {
-    while (this->size_ > wanted) pop_back();
-    this->grow(wanted, sizeof(T), move_elements());
-    for (; this->size_ < wanted; ++this->size_) new (end()) T{};
+    if constexpr (std::is_arithmetic_v<T> || std::is_pointer_v<T>) this->resize_zeroed(wanted, sizeof(T));
+    else resize_each(wanted);
   }
   void resize(std::size_t wanted, T const& value) {
     while (this->size_ > wanted) pop_back();
@@ -174,11 +201,19 @@ template <class T> class list : public detail::list_memory {
   }
 
  private:
+  static constexpr bool copies_as_bytes = std::is_trivially_copyable_v<T>;
+
   [[gnu::noinline, gnu::cold]] void push_into_more(T&& value) {  // once, not in every place that pushes
-    T kept(static_cast<T&&>(value));
-    this->grow(this->size_ < 4 ? 4 : this->size_ + 1, sizeof(T), move_elements());
-    new (end()) T(static_cast<T&&>(kept));
+    static_assert(std::is_nothrow_move_constructible_v<T>);
+    void* const more = ::operator new(this->larger_room() * sizeof(T));
+    new (static_cast<T*>(more) + this->size_) T(static_cast<T&&>(value));  // first: it may be one of those that move
+    this->move_into(more, move_each);
     ++this->size_;
+  }
+  [[gnu::noinline]] void resize_each(std::size_t wanted) {
+    while (this->size_ > wanted) pop_back();
+    this->grow(wanted, sizeof(T), move_elements());
+    for (; this->size_ < wanted; ++this->size_) new (end()) T{};
   }
   [[gnu::noinline]] void append_each(std::span<T const> more) {
     this->grow(this->size_ + more.size(), sizeof(T), move_elements());
@@ -199,7 +234,7 @@ template <class T> class list : public detail::list_memory {
   }
   static constexpr mover move_elements() {
     static_assert(alignof(T) <= __STDCPP_DEFAULT_NEW_ALIGNMENT__);
-    if constexpr (std::is_trivially_copyable_v<T>) return nullptr;
+    if constexpr (copies_as_bytes) return nullptr;
     else return move_each;
   }
 };
