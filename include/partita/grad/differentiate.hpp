@@ -20,17 +20,24 @@ template <class G> [[gnu::noinline]] constexpr void seed_axes(G& g, int tensor, 
   for (int a = 0; a < as.rank; ++a) axes[a] = as.dims[a];
 }
 
+// Adds a term to the gradient of a forward tensor that wants one: what `sum_of` its type would be, for all types at once.
 // The sum lies as the tensor does where it was made, whichever op reads it.
-template <class T> [[gnu::noinline]] constexpr void add_term(T input, int term) {
-  auto& g = *input.graph;
-  const int before = g.tensors[input.id].gradient, origin = g.origin, made = g.tensors[input.id].op;
-  g.origin = made;
-  operand const& as = g.operand_of(input.id);
+template <class G> [[gnu::noinline]] constexpr void add_term(G& g, int input, int term, int (*sum)(G&, int, int)) {
+  const int before = g.tensors[input].gradient, origin = g.origin;
+  if (!g.tensors[input].differentiable) return;
+  if (before < 0) {
+    g.tensors[input].gradient = term;
+    return;
+  }
+  g.origin = g.tensors[input].op;
+  operand const& as = g.operand_of(input);
   seed_axes(g, before, as);
   seed_axes(g, term, as);
-  g.tensors[input.id].gradient = apply<add_op>(T{input.graph, before}, T{input.graph, term}).id;
+  const int made = sum(g, before, term);  // tensors move
+  g.tensors[input].gradient = made;
   g.origin = origin;
 }
+template <class T, class G> constexpr int sum_of(G& g, int a, int b) { return apply<add_op>(T{&g, a}, T{&g, b}).id; }
 // Adds a term to the gradient of a forward tensor. A term may be a lambda, called only if the input wants a gradient.
 template <class Op, class T, class D> constexpr void accumulate(T input, D term) {
   auto& g = *input.graph;
@@ -41,10 +48,23 @@ template <class Op, class T, class D> constexpr void accumulate(T input, D term)
     if constexpr (!std::is_same_v<typename T::like_type, typename D::like_type>)
       (void)reject<mistake::gradient_rule_returns_another_type_than_its_input<Op, typename T::like_type,
                                                                               typename D::like_type>>::value;
-    else if (g.tensors[input.id].differentiable) {
-      if (g.tensors[input.id].gradient < 0) g.tensors[input.id].gradient = term.id;
-      else add_term(input, term.id);
-    }
+    else add_term(g, input.id, term.id, &sum_of<T, typename T::tracer>);
+  }
+}
+
+// What the rule of an op is given, as ids: its inputs, its outputs, and the gradients that have reached those. From here on
+// their axes are letters of the op.
+template <class G> [[gnu::noinline]] constexpr void begin_rule(G& g, int op, int* inputs, int* values, int* slopes) {
+  op_entry const& e = g.ops[op];
+  for (int i = 0; i < e.input_count; ++i) {
+    inputs[i] = g.input(e, i);
+    seed_axes(g, inputs[i], e.info->input(i));
+  }
+  for (int o = 0; o < e.info->output_count; ++o) {
+    values[o] = e.first_output + o;
+    slopes[o] = g.tensors[values[o]].gradient;
+    seed_axes(g, values[o], e.info->outputs[o]);
+    if (slopes[o] >= 0) seed_axes(g, slopes[o], e.info->outputs[o]);
   }
 }
 
@@ -60,19 +80,11 @@ template <class Op, class First, class... Rest> struct backward<Op, First, Rest.
     else return std::tuple<out<static_cast<int>(O)>...>{out<static_cast<int>(O)>{&g, ids[O]}...};
   }
   template <std::size_t... I> static constexpr void run(G& g, int op, std::index_sequence<I...>) {
-    const op_entry e = g.ops[op];  // a copy: rules make ops, and the array moves
-    for (int i = 0; i < e.input_count; ++i) seed_axes(g, g.input(e, i), e.info->input(i));
-    int values[output_count], slopes[output_count];  // the outputs, and what has reached them
-    for (int o = 0; o < output_count; ++o) {
-      values[o] = e.first_output + o;
-      slopes[o] = g.tensors[values[o]].gradient;
-      seed_axes(g, values[o], e.info->outputs[o]);
-      if (slopes[o] >= 0) seed_axes(g, slopes[o], e.info->outputs[o]);
-    }
+    int inputs[1 + sizeof...(Rest)], values[output_count], slopes[output_count];
+    begin_rule(g, op, inputs, values, slopes);
     constexpr auto each = std::make_index_sequence<static_cast<std::size_t>(output_count)>{};
     auto terms = Op::gradient(of_outputs(g, slopes, each), of_outputs(g, values, each),
-                              typename First::rule_type{&g, g.input(e, 0)},
-                              typename Rest::rule_type{&g, g.input(e, static_cast<int>(I) + 1)}...);
+                              typename First::rule_type{&g, inputs[0]}, typename Rest::rule_type{&g, inputs[I + 1]}...);
     using made = decltype(terms);
     if constexpr (is_poison<made>) g.poisoned = true;
     else if constexpr (gradient_count<made> < 0)
@@ -81,8 +93,8 @@ template <class Op, class First, class... Rest> struct backward<Op, First, Rest.
       (void)reject<mistake::gradient_rule_returns_another_number_of_terms<Op, takes<1 + sizeof...(Rest)>,
                                                                           given<gradient_count<made>>>>::value;
     else {
-      accumulate<Op>(typename First::rule_type{&g, g.input(e, 0)}, term_of<0>(terms));
-      (accumulate<Op>(typename Rest::rule_type{&g, g.input(e, static_cast<int>(I) + 1)}, term_of<I + 1>(terms)), ...);
+      accumulate<Op>(typename First::rule_type{&g, inputs[0]}, term_of<0>(terms));
+      (accumulate<Op>(typename Rest::rule_type{&g, inputs[I + 1]}, term_of<I + 1>(terms)), ...);
     }
   }
   static constexpr void run(G& g, int op) { run(g, op, std::index_sequence_for<Rest...>{}); }

@@ -63,19 +63,25 @@ struct clip_norm {
 };
 
 namespace detail {
+// From here on the axes of a parameter and of its gradient are letters of the op that made it.
+template <class G> [[gnu::noinline]] constexpr void seed_parameter(G& g, int op) {
+  const int id = g.ops[op].first_output;
+  operand const& as = g.operand_of(id);
+  seed_axes(g, id, as);
+  seed_axes(g, g.tensors[id].gradient, as);
+}
 template <class Tensor> struct parameter_rules {
   using G = typename Tensor::tracer;
   using sum = tensor<untaped<G>, accumulation_of(Tensor::type)>;
   static constexpr void square(G& g, int op) {
-    const int id = g.ops[op].first_output, gradient = g.tensors[id].gradient;
-    seed_axes(g, gradient, g.operand_of(id));
+    seed_parameter(g, op);
+    const int gradient = g.tensors[g.ops[op].first_output].gradient;
     g.norm_terms.push(apply<square_sum_op>(inside_rule<Tensor>(g, gradient)).id);
   }
   static constexpr void update(G& g, int op) {
-    const int id = g.ops[op].first_output, gradient = g.tensors[id].gradient;
-    seed_axes(g, id, g.operand_of(id));
-    seed_axes(g, gradient, g.operand_of(id));
-    g.optimizer.update(g, g.name(op).view(), inside_rule<Tensor>(g, id), inside_rule<Tensor>(g, gradient),
+    seed_parameter(g, op);
+    const int id = g.ops[op].first_output;
+    g.optimizer.update(g, g.name(op).view(), inside_rule<Tensor>(g, id), inside_rule<Tensor>(g, g.tensors[id].gradient),
                        sum{&g, g.scale});
   }
 };

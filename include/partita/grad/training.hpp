@@ -152,11 +152,12 @@ template <class Backend, class Training> struct recorder : tracer<recorder<Backe
   growing<typename Backend::launcher> launchers;
   template <class Op, class... In> constexpr void saw(int) {
     if constexpr (requires { Backend::template launch<Op, In::type...>(); })
-      launchers.push(Backend::template launch<Op, In::type...>());
+      add(Backend::template launch<Op, In::type...>());
   }
   template <class Op, dtype, class...> constexpr void saw_source(int) {
-    if constexpr (!std::is_same_v<Backend, planning_only>) launchers.push({});
+    if constexpr (!std::is_same_v<Backend, planning_only>) add({});
   }
+  [[gnu::noinline]] constexpr void add(typename Backend::launcher l) { launchers.push(l); }  // as `record` is
 };
 
 // Traces a training, whole: forward, backward, update. Into `g`, because clang evaluates the initialiser of a local once

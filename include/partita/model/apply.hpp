@@ -93,7 +93,6 @@ template <class Op>
 concept has_rule = !requires {
   &rule_probe<Op>::gradient;
 };
-template <class Op> inline constexpr bool keeps_name = requires { Op::keeps_name; };
 
 template <class Op, class First, class... Rest> struct outputs {  // one output: its handle; several: a tuple of handles
   template <int O> using type = typename output_like<Op, O, typename First::like_type, typename Rest::like_type...>::
@@ -116,10 +115,11 @@ template <class G> constexpr void map_to_origin(G& g, op_entry& e) {
   }
 }
 
-// Once per interpreter; inlined into every application it would be most of a model's code.
+// Once per interpreter; inlined into every application it would be most of a model's code. `rule`: its gradient, or null.
 template <class G>
-[[gnu::noinline]] constexpr int record(G& g, op_info const& info, attributes const& given, int const* inputs, int count, bool taped,
-                     label kind, bool keeps, typename G::rule_entry rule) {
+[[gnu::noinline]] constexpr int record(G& g, op_info const& info, attributes const& given, int const* inputs, int count,
+                                       bool taped, void (*rule)(G&, int op)) {
+  const label kind{info.kind.data(), static_cast<short>(info.kind.size())};
   const int op = g.ops.size, out = g.tensors.size;
   op_entry e{&info, g.edges.size, count, out, 0, op, g.now, given, {}};
   bool wants = false;
@@ -134,7 +134,7 @@ template <class G>
     e.name = g.names.size;
     g.names.push({g.scope, stem < 0 ? kind : g.names[stem].name.cut(), {}});
     for (int d = 0; d < info.dim_count && d < max_dims; ++d) e.origin_dims[d] = static_cast<signed char>(d);
-    g.rules.push(rule);
+    g.rules.push({rule, nullptr});
   } else {
     e.origin = g.origin < 0 ? op : g.origin;
     if (g.origin < 0) {
@@ -145,14 +145,14 @@ template <class G>
   }
   g.ops.push(e);
   for (int o = 0; o < info.output_count; ++o) {
-    g.add_tensor({op, static_cast<short>(o), taped && wants && !info.stops_gradient && is_float(info.outputs[o].type), -1, taped && keeps ? stem : -1, -1});
+    const bool differentiable = taped && wants && !info.stops_gradient && is_float(info.outputs[o].type);
+    g.add_tensor({op, static_cast<short>(o), differentiable, -1, taped && info.keeps_name ? stem : -1, -1});
     if (taped) continue;
     signed char* const axes = g.origin_axes_of(out + o);
     for (int a = 0; a < info.outputs[o].rank; ++a) axes[a] = e.origin_dims[info.outputs[o].dims[a]];
   }
   return op;
 }
-template <class Op> constexpr label kind_label() { return {Op::name.data(), static_cast<short>(Op::name.size())}; }
 
 template <class Op, class First, class... Rest>
 constexpr auto apply_checked(attributes const& given, First first, Rest... rest) {
@@ -161,10 +161,9 @@ constexpr auto apply_checked(attributes const& given, First first, Rest... rest)
   using G = typename First::tracer;
   constexpr bool taped = tracer_of<typename First::graph_type>::taped;
   const int inputs[]{first.id, rest.id...};
-  typename G::rule_entry rule;
-  if constexpr (taped && has_rule<Op>) rule.run = &backward<Op, First, Rest...>::run;
-  const int op = record(g, t::result.info, given, inputs, 1 + static_cast<int>(sizeof...(Rest)), taped,
-                        kind_label<Op>(), keeps_name<Op>, rule);
+  void (*rule)(G&, int) = nullptr;
+  if constexpr (taped && has_rule<Op>) rule = &backward<Op, First, Rest...>::run;
+  const int op = record(g, t::result.info, given, inputs, 1 + static_cast<int>(sizeof...(Rest)), taped, rule);
   g.template saw<Op, First, Rest...>(op);
   return outputs<Op, First, Rest...>::of(g, g.ops[op].first_output, std::make_index_sequence<t::output_count>{});
 }
@@ -189,8 +188,9 @@ constexpr auto apply(attributes const& given, First first, Rest... rest) {
     return poison<typename First::graph_type>{first.graph};
   } else return detail::apply_checked<Op>(given, first, rest...);
 }
+inline constexpr attributes no_attributes{};
 template <class Op, handle First, handle... Rest> constexpr auto apply(First first, Rest... rest) {
-  return apply<Op>(attributes{}, first, rest...);
+  return apply<Op>(no_attributes, first, rest...);
 }
 
 // An op over any number of tensors like `first`, given by their ids (`Op::variadic`). It has no gradient rule.
@@ -199,8 +199,10 @@ template <class Op, handle First> constexpr auto apply_to_all(First first, growi
   else {
     using t = typing<Op, typename First::like_type>;
     auto& g = *first.graph;
-    const int op = detail::record(g, t::result.info, {}, ids.at, ids.size, tracer_of<typename First::graph_type>::taped,
-                                  detail::kind_label<Op>(), false, {});
+    using G = typename First::tracer;
+    void (*const no_rule)(G&, int) = nullptr;
+    const int op = detail::record(g, t::result.info, no_attributes, ids.at, ids.size,
+                                  tracer_of<typename First::graph_type>::taped, no_rule);
     g.template saw<Op, First>(op);
     return detail::outputs<Op, First>::of(g, g.ops[op].first_output, std::make_index_sequence<1>{});
   }

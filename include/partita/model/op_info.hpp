@@ -40,6 +40,7 @@ struct op_info {
   bool variadic = false;        // any number of inputs, all like the first
   bool accumulates = false;     // its kernel can add to its outputs instead of writing them
   bool is_output = false;       // a named result of the model
+  bool keeps_name = false;      // an op on the output is named as one on the input
   bool is_view = false;         // the output is the input's bytes under other axes
   bool stops_gradient = false;  // what it makes is a constant to what reads it
   bool passes_partial = false;  // linear: sums of partial inputs are partial outputs
@@ -211,6 +212,7 @@ template <class Op, class... In> constexpr judged judge_op() {
   judged r = judge(annotation_of<Op>::parsed, static_cast<int>(sizeof...(In)), ranks, axes, named_axes<Op>::value.at);
   op_info& f = r.info;
   f.kind = Op::name;
+  f.keeps_name = requires { Op::keeps_name; };
   if constexpr (requires { Op::whole_in_time; }) f.whole_in_time = Op::whole_in_time;
   if constexpr (requires { Op::accumulates; }) f.accumulates = Op::accumulates;
   if constexpr (requires { Op::is_output; }) f.is_output = Op::is_output;
