@@ -184,16 +184,16 @@ inline plan_bound bound_of(graph_data const& g, completed const& c, costs const&
   }
   plan_bound r;
   const std::vector<bool> kept = detail::bounds::kept_values(g, c);
-  double stored = 0, read_again = 0;  // on device 0
+  double stored = 0, read_again = 0;  // on device 0; what is made once for all micro-batches counts once
   for (int id = 0; id < c.nodes.size; ++id) {
     node const& n = c.nodes[id];
     int at[max_levels]{};
     if (n.kind != node_kind::compute || !n.over.where.coordinates_of(0, at)) continue;
     stored += bytes[static_cast<std::size_t>(id)];
     for (int v = n.first_value; v < n.first_value + n.value_count; ++v)
-      if (kept[static_cast<std::size_t>(v)]) read_again += detail::bounds::piece_bytes(g, c.values[v]);
+      if (kept[static_cast<std::size_t>(v)]) read_again += std::min(in_flight, n.time.size()) * detail::bounds::piece_bytes(g, c.values[v]);
   }
-  r.bytes = stored + in_flight * read_again;
+  r.bytes = stored + read_again;
   for (std::size_t p = 0; p < places.size(); ++p) {
     r.bytes = std::max(r.bytes, held[p]);
     r.seconds = std::max(r.seconds, detail::bounds::one_machine(jobs[p]));
