@@ -20,7 +20,7 @@ template <class G> [[gnu::noinline]] constexpr void seed_axes(G& g, int tensor, 
   for (int a = 0; a < as.rank; ++a) axes[a] = as.dims[a];
 }
 
-// Adds a term to the gradient of a forward tensor that wants one: what `sum_of` its type would be, for all types at once.
+// Adds a term to the gradient of a forward tensor that wants one: what `add_two` of its type would be, for all types at once.
 // The sum lies as the tensor does where it was made, whichever op reads it.
 template <class G> [[gnu::noinline]] constexpr void add_term(G& g, int input, int term, int (*sum)(G&, int, int)) {
   const int before = g.tensors[input].gradient, origin = g.origin;
@@ -37,7 +37,7 @@ template <class G> [[gnu::noinline]] constexpr void add_term(G& g, int input, in
   g.tensors[input].gradient = made;
   g.origin = origin;
 }
-template <class T, class G> constexpr int sum_of(G& g, int a, int b) { return apply<add_op>(T{&g, a}, T{&g, b}).id; }
+template <class T, class G> constexpr int add_two(G& g, int a, int b) { return apply<add_op>(T{&g, a}, T{&g, b}).id; }
 // Adds a term to the gradient of a forward tensor. A term may be a lambda, called only if the input wants a gradient.
 template <class Op, class T, class D> constexpr void accumulate(T input, D term) {
   auto& g = *input.graph;
@@ -48,7 +48,7 @@ template <class Op, class T, class D> constexpr void accumulate(T input, D term)
     if constexpr (!std::is_same_v<typename T::like_type, typename D::like_type>)
       (void)reject<mistake::gradient_rule_returns_another_type_than_its_input<Op, typename T::like_type,
                                                                               typename D::like_type>>::value;
-    else add_term(g, input.id, term.id, &sum_of<T, typename T::tracer>);
+    else add_term(g, input.id, term.id, &add_two<T, typename T::tracer>);
   }
 }
 
