@@ -22,14 +22,14 @@ void run(benchmark::State& state, suite_case const& c) {
   state.counters["ratio"] = r.ratio();
   state.counters["grid"] = r.grid_seconds;
   std::printf("%s\n  found: %d stages x %d devices, %d micro-batches: %.4g s, %.1f GiB by cost; bound %.4g s; in %.2f s\n"
-              "  simulated: %.4g s, %.1f GiB%s; the expert's best of %ld (%.0f s): %.4g s, %.1f GiB: %s; ratio %.3f\n",
+              "  simulated: %.4g s, %.1f GiB%s; the expert's best of %ld, %ld simulated (%.0f s): %.4g s, %.1f GiB: %s; ratio %.3f\n",
               c.name.c_str(), r.why.stages, r.why.devices_per_stage, r.why.micro_batches, r.cost, r.memory / (1 << 30), r.bound, r.search_seconds,
-              r.simulated, r.simulated_memory / (1 << 30), r.fits ? "" : " (does not fit)", r.experts, r.grid_seconds, r.expert.seconds,
+              r.simulated, r.simulated_memory / (1 << 30), r.fits ? "" : " (does not fit)", r.experts, r.looked_at, r.grid_seconds, r.expert.seconds,
               r.expert.memory / (1 << 30), r.expert.cuts.name().c_str(), r.ratio());
   for (std::size_t s = 0; s < r.why.of_stages.size(); ++s)
     if (s == 0 || s + 1 == r.why.of_stages.size() || s == r.why.of_stages.size() / 2) {
       pt::found_stage const& f = r.why.of_stages[s];
-      std::printf("  stage %zu: segments %d to %d, %d again, %d x %d: %s\n", s, f.first_block, f.first_block + f.blocks - 1, f.replayed, f.outer,
+      std::printf("  stage %zu: segments %d to %d, %d again, %d x %d: %.400s\n", s, f.first_block, f.first_block + f.blocks - 1, f.replayed, f.outer,
                   f.inner, f.cuts.c_str());
     }
   std::fflush(stdout);

@@ -1,5 +1,6 @@
 // One full-size case of a search against the expert's grid (search/expert_grid.hpp), by the simulator.
 #pragma once
+#include <algorithm>
 #include <chrono>
 #include <functional>
 #include <string>
@@ -20,7 +21,7 @@ struct suite_result {
   double simulated = 0, simulated_memory = 0;        // the found plan, as simulated
   bool fits = false;
   pt::expert_plan expert{};                          // the grid's best
-  long experts = 0;                                  // plans of the grid
+  long experts = 0, looked_at = 0;                   // plans of the grid; those that were simulated
   double grid_seconds = 0;                           // to simulate them
   double best = 0;                                   // what rescoring takes, as simulated
   double gap() const { return cost / bound - 1; }
@@ -48,14 +49,17 @@ suite_case a_case(std::string name, pt::cluster on, Model const& model, Sizes co
     r.cost = found.seconds;
     r.bound = found.lower_bound;
     r.memory = found.memory;
-    const pt::simulation s = pt::simulate<training>(found.plan, c);
-    r.simulated = s.seconds;
-    r.simulated_memory = static_cast<double>(s.peak_bytes());
-    r.fits = s.fits();
+    {
+      const pt::simulation s = pt::simulate<training>(found.plan, c);
+      r.simulated = s.seconds;
+      r.simulated_memory = static_cast<double>(s.peak_bytes());
+      r.fits = s.fits();
+    }
     begin = now();
     const std::vector<pt::expert_plan> experts = pt::expert_grid<training>(c, trained, sizes.bindings(), how);
     r.grid_seconds = now() - begin;
     r.experts = static_cast<long>(experts.size());
+    r.looked_at = std::count_if(experts.begin(), experts.end(), [](pt::expert_plan const& x) { return x.simulated; });
     if (!experts.empty() && experts.front().fits) r.expert = experts.front();
     r.best = pt::rescore<training>(found, experts, c).seconds;
     return r;

@@ -78,15 +78,15 @@ class costs {
     if (const double s = measured_.transfer(name_of(kind), shape.members, bytes); s >= 0) return s;
     return seconds_of(cluster_, kind, shape, bytes, concurrent, how_.algorithm);
   }
-  // Over all groups along one dimension of a grid, at once.
+  // Over all groups along one dimension of a grid, at once; or along several (a mask).
   double collective(collective_kind kind, placement const& grid, int level, double bytes) const {
-    if (grid.rank == 0 || grid.extents[level] < 2) return 0;
-    std::vector<int> group;
-    int at[max_levels]{};
-    for (; at[level] < grid.extents[level]; ++at[level]) group.push_back(grid.device(at));
-    std::sort(group.begin(), group.end());
+    return collective_over(kind, grid, 1u << level, bytes);
+  }
+  double collective_over(collective_kind kind, placement const& grid, unsigned levels, double bytes) const {
+    const std::vector<int> group = group_along(grid, levels);
+    if (group.size() < 2) return 0;
     const group_shape shape = group_shape::of(cluster_, group);
-    return collective(kind, shape, bytes, concurrent_groups(grid, level, shape));
+    return collective(kind, shape, bytes, concurrent_groups(grid, levels, shape));
   }
   double send(int from, int to, double bytes, double concurrent = 1) const {
     if (from == to || bytes <= 0) return 0;
@@ -99,17 +99,29 @@ class costs {
     if (out > 0 && in > 0) return measured_.transfer("exchange", 2, std::max(out, in));
     return measured_.transfer("send", 2, std::max(out, in));
   }
-  // How many groups along a dimension of a grid leave one unit below the level that joins the group.
-  double concurrent_groups(placement const& grid, int level, group_shape const& shape) const {
+  // How many groups along these dimensions of a grid leave one unit below the level that joins the group.
+  double concurrent_groups(placement const& grid, unsigned levels, group_shape const& shape) const {
     if (shape.top == 0) return 1;
-    const int unit = cluster_.links[static_cast<std::size_t>(shape.top) - 1].devices;
+    const int unit = cluster_.links[static_cast<std::size_t>(shape.top) - 1].devices, first = grid.device_at(0) / unit;
     double here = 0, own = 0;
     for (int i = 0, n = grid.size(); i < n; ++i)
-      if (grid.device_at(i) / unit == grid.device_at(0) / unit) ++here;
-    int at[max_levels]{};
-    for (; at[level] < grid.extents[level]; ++at[level])
-      if (grid.device(at) / unit == grid.device_at(0) / unit) ++own;
+      if (grid.device_at(i) / unit == first) ++here;
+    for (int device : group_along(grid, levels))
+      if (device / unit == first) ++own;
     return own > 0 ? std::max(1.0, here / own) : 1;
+  }
+  // The devices that differ from the grid's first one along these dimensions alone, sorted.
+  static std::vector<int> group_along(placement const& grid, unsigned levels) {
+    std::vector<int> group;
+    for (int i = 0, n = grid.size(); i < n; ++i) {
+      int at[max_levels]{};
+      grid.coordinates_at(i, at);
+      bool along = true;
+      for (int l = 0; l < grid.rank; ++l) along = along && (at[l] == 0 || (levels >> l & 1) != 0);
+      if (along) group.push_back(grid.device(at));
+    }
+    std::sort(group.begin(), group.end());
+    return group;
   }
 
  private:

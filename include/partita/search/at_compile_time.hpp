@@ -32,7 +32,13 @@ struct plain_machine {
   constexpr double send(int, int, double bytes) const { return alpha + beta * bytes; }
   // In rings: 2 (n - 1) steps of an n-th for an all-reduce, n - 1 for the others (a personalized exchange for the last one).
   constexpr double collective(collective_kind kind, placement const& where, int level, double bytes) const {
-    const double n = where.extents[level], steps = kind == collective_kind::all_reduce ? 2 * (n - 1) : n - 1;
+    return collective_over(kind, where, 1u << level, bytes);
+  }
+  constexpr double collective_over(collective_kind kind, placement const& where, unsigned levels, double bytes) const {
+    double n = 1;
+    for (int l = 0; l < where.rank; ++l)
+      if ((levels >> l & 1) != 0) n *= where.extents[l];
+    const double steps = kind == collective_kind::all_reduce ? 2 * (n - 1) : n - 1;
     const double each = kind == collective_kind::all_to_all ? bytes / n / n : bytes / n;
     return steps * (alpha + beta * each);
   }

@@ -29,18 +29,22 @@ class grid_costs {
     w.strides[1] = 1;
     for (int l = 0; l < grid_dimensions; ++l) {
       if (w.extents[l] < 2) continue;
-      std::vector<int> group;
-      for (int i = 0; i < w.extents[l]; ++i) group.push_back(i * w.strides[l]);
       const std::size_t d = static_cast<std::size_t>(l);
-      groups_[d] = group_shape::of(k.of(), group);
-      flows_[d] = k.concurrent_groups(w, l, groups_[d]);
+      groups_[d] = group_shape::of(k.of(), costs::group_along(w, 1u << l));
+      flows_[d] = k.concurrent_groups(w, 1u << l, groups_[d]);
     }
+    if (outer > 1 && inner > 1) whole_ = group_shape::of(k.of(), costs::group_along(w, 3));
   }
   int extent(int dimension) const { return extents_[static_cast<std::size_t>(dimension)]; }
   int devices() const { return extents_[0] * extents_[1]; }
   double collective(collective_kind kind, int dimension, double bytes) const {
     const std::size_t d = static_cast<std::size_t>(dimension);
     return extents_[d] < 2 ? 0 : costs_->collective(kind, groups_[d], bytes, flows_[d]);
+  }
+  // Over the dimensions named, at once.
+  double collective(collective_kind kind, bool const* over, double bytes) const {
+    if (over[0] && over[1] && extents_[0] > 1 && extents_[1] > 1) return costs_->collective(kind, whole_, bytes);
+    return (over[0] ? collective(kind, 0, bytes) : 0) + (over[1] ? collective(kind, 1, bytes) : 0);
   }
   costs const& of() const { return *costs_; }
 
@@ -57,6 +61,7 @@ class grid_costs {
   std::array<int, grid_dimensions> extents_;
   std::array<group_shape, grid_dimensions> groups_{};
   std::array<double, grid_dimensions> flows_{1, 1};
+  group_shape whole_{};
 };
 
 // Changes of layout of one tensor: dimension by dimension, in the better order of the two.

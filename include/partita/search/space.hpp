@@ -116,6 +116,7 @@ class plan_space {
     o.micro_batches = s.micro_batches;
     o.fills = s.schedule.fills();
     if (s.devices == 1) o.zero = {0};
+    o.one_stage = 2 * s.devices > costs_->devices();
     return o;
   }
   rules_on_cuts rules() const { return {given_.cuts, rule_sets_}; }

@@ -105,6 +105,7 @@ class table_builder {
     };
     std::vector<open_choice> zero;
     std::vector<int> variable_of;
+    const hiding behind = costs_.hiding_of(s);
     for (std::size_t i = 0; i < s.ops.size(); ++i) {
       std::vector<cut_option> cuts = cuts_.op_options(s.ops[i]);
       std::vector<cost> own;
@@ -116,7 +117,7 @@ class table_builder {
       const std::vector<cost> of_op = own;
       table_key::variable v{table_key::variable::cut, static_cast<int>(i), -1};
       for (std::size_t w = 0; w < s.ops[i].weights.size(); ++w) {
-        weight_table made = costs_.weight_costs(s.ops[i].weights[w], cuts, is_turned(op) ? how.turns : 1, s.ops[i].turns_along);
+        weight_table made = costs_.weight_costs(s.ops[i].weights[w], cuts, behind, is_turned(op) ? how.turns : 1, s.ops[i].turns_along);
         for (std::size_t z = 0; z < made.costs.size(); ++z)  // what is gathered is there beside what the op needs itself
           if (made.costs[z].transient > 0) made.costs[z].transient += of_op[z / made.stages.size()].transient;
         if (made.stages.size() == 1) {

@@ -28,10 +28,19 @@ constexpr int part_at(layout const& l, int level) {
     if (l.parts[p].level == level) return p;
   return -1;
 }
-// Along every dimension of the grid whose cut changes, the collective that changes it.
+// Along every dimension of the grid whose cut changes, the collective that changes it; one for all along which partial results
+// become whole, as where gradients are brought together over several.
 template <class Costs> constexpr double change(graph_data const& g, operand const& x, layout const& from, layout const& to, Costs const& k) {
   double seconds = 0;
-  layout now = from;
+  layout now;
+  now.where = from.where;
+  unsigned reduced = 0;
+  for (int p = 0; p < from.count; ++p) {
+    const bool whole = from.parts[p].partial() && from.parts[p].level >= 0 && part_at(to, from.parts[p].level) < 0;
+    if (whole) reduced |= 1u << from.parts[p].level;
+    else now.push(from.parts[p]);
+  }
+  if (reduced != 0) seconds += k.collective_over(collective_kind::all_reduce, from.where, reduced, piece_bytes(g, x, now));
   for (int level = 0; level < from.where.rank; ++level) {
     const int p = part_at(now, level), q = part_at(to, level);
     if (p < 0 || (q >= 0 && same_cut(now.parts[p], to.parts[q]))) continue;
