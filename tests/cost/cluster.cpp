@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <cstdio>
+#include <limits>
 
 #include <partita/cost/cluster_file.hpp>
 #include <partita/cost/costs.hpp>
@@ -83,6 +84,9 @@ TEST_CASE("what is no cluster is refused, with what to do") {
   c.devices[1].count = 0;
   CHECK(message_of(c).find("has 0 devices") != std::string::npos);
   c = unequal();
+  c.devices[0].count = c.devices[1].count = std::numeric_limits<int>::max();
+  CHECK(message_of(c).find("more than 2147483647 devices together") != std::string::npos);
+  c = unequal();
   c.kinds[0].memory = 0;
   CHECK(message_of(c).find("memory") != std::string::npos);
   c = unequal();
@@ -97,4 +101,8 @@ TEST_CASE("what is no cluster is refused, with what to do") {
   std::string text = pt::cluster_text(unequal());
   text.insert(text.find("\"latency\""), "\"latancy\": 1, ");
   CHECK(message_of(text).find("links[0]: 'latancy' is not known here") != std::string::npos);
+  text = pt::cluster_text(unequal());
+  const std::size_t version = text.find("\"version\": 1");
+  text.replace(version, 12, "\"version\": 18446744073709551615");  // -1, if it were taken for a signed number
+  CHECK(message_of(text).find("18446744073709551615 is out of range") != std::string::npos);
 }

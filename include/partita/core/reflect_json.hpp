@@ -11,6 +11,7 @@
 #include <boost/hana/string.hpp>
 
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -102,7 +103,8 @@ template <class T> void read(nlohmann::ordered_json const& from, T& to, std::str
   } else if constexpr (std::is_integral_v<T>) {
     if (!from.is_number_integer()) throw wrong_at(where, "a whole number is expected, found " + from.dump());
     const std::int64_t n = from.get<std::int64_t>();
-    if (n < std::int64_t{std::numeric_limits<int>::min()} || n > std::int64_t{std::numeric_limits<int>::max()})
+    const bool wraps = from.is_number_unsigned() && n < 0;  // above 2^63 - 1
+    if (wraps || n < std::int64_t{std::numeric_limits<int>::min()} || n > std::int64_t{std::numeric_limits<int>::max()})
       throw wrong_at(where, "the number " + from.dump() + " is out of range");
     if (std::is_unsigned_v<T> && n < 0) throw wrong_at(where, "the number " + from.dump() + " is negative");
     to = static_cast<T>(n);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -101,9 +102,12 @@ struct cluster {
   // Throws error where the figures do not make a cluster.
   void check() const {
     auto wrong = [&](auto... what) { throw_error({"cluster ", name, ": ", what...}); };
-    if (kinds.empty() || devices.empty() || size() < 1) wrong("it has no devices: name a kind in 'kinds' and use it in 'devices'");
+    if (kinds.empty() || devices.empty()) wrong("it has no devices: name a kind in 'kinds' and use it in 'devices'");
+    int room = std::numeric_limits<int>::max();
     for (device_run const& r : devices) {
       if (r.count < 1) wrong("a run of '", r.kind, "' has ", r.count, " devices: give at least 1, or leave it out");
+      if (r.count > room) wrong("its runs have more than ", std::numeric_limits<int>::max(), " devices together");
+      room -= r.count;
       kind_named(r.kind);
     }
     for (device_kind const& k : kinds) {
