@@ -213,6 +213,15 @@ TEST_CASE("a number that is not finite is an error that names its op, and change
   }
 }
 
+TEST_CASE("a learning rate that is not finite is refused, and the one before stays") {
+  auto t = make({.data = 2}, {}, {.learning_rate = 0.5});
+  for (const double rate : {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity(), 1e300}) {
+    CHECK_THROWS_WITH_AS(t.set_learning_rate(rate), Contains("the learning rate is"), pt::error);
+    CHECK_THROWS_WITH_AS(make({}, {}, {.learning_rate = rate}), Contains("finite as a float"), pt::error);
+  }
+  CHECK(t.learning_rate() == 0.5);
+}
+
 TEST_CASE("frozen parameters stay, whatever the plan") {
   adamw_training training;
   training.frozen = "fc1.*";

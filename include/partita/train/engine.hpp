@@ -5,6 +5,7 @@
 #include <bit>
 #include <chrono>
 #include <cmath>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -57,7 +58,7 @@ class engine {
 
   engine(graph_data const& g, growing<loss_entry> const& losses, plan_base plan, std::unique_ptr<device_source> source,
          trainer_options const& options)
-      : graph_(g), losses_(losses), plan_(std::move(plan)), options_(options), rate_(options.learning_rate),
+      : graph_(g), losses_(losses), plan_(std::move(plan)), options_(options), rate_(finite_rate(options.learning_rate)),
         source_(std::move(source)), together_(source_->together()) {
     check_extents(g);
     if (const finding f = verify_plan(g, plan_, completed_, false)) throw error(describe(f));
@@ -112,7 +113,7 @@ class engine {
     return total_loss();
   }
 
-  void set_learning_rate(double rate) { rate_ = rate; }
+  void set_learning_rate(double rate) { rate_ = finite_rate(rate); }
   double learning_rate() const { return rate_; }
   std::int64_t steps() const { return steps_; }
   int devices() const { return completed_.devices; }  // of all processes
@@ -230,6 +231,12 @@ class engine {
   list<std::string> const& names() const { return names_; }
 
  private:
+  // Nothing after it would stop a NaN on its way into the weights. Kernels in float take it as one.
+  static double finite_rate(double rate) {
+    if (!(std::abs(rate) <= std::numeric_limits<float>::max()))
+      throw_error({"the learning rate is ", rate, "; give a number that is finite as a float"});
+    return rate;
+  }
   std::size_t elements(operand const& x) const {
     std::size_t n = 1;
     for (int a = 0; a < x.rank; ++a) n *= graph_.extent(x.axes[a]);
