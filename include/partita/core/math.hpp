@@ -4,7 +4,6 @@
 // Largest error against the exact value, in units of the last place of the result, over all floats (tests/core/math):
 // exp 1, log 1, tanh 2, sigmoid 3, erf 2, sqrt 1; with instructions that fuse multiply and add. Overflow gives
 // infinity, underflow passes through subnormal numbers to zero, NaN gives NaN. The polynomials are minimax fits.
-// Not to be compiled with -ffast-math.
 #pragma once
 #include <cmath>
 #include <cstdint>
@@ -16,6 +15,10 @@
 #if defined(__clang__)
 #pragma clang diagnostic ignored "-Wpass-failed"
 #endif
+
+// Steps that are not finite are found by comparing, and masked scores are infinite: such a compiler leaves both out unheard.
+static_assert(__FINITE_MATH_ONLY__ == 0,
+              "partita looks for numbers that are not finite: compile without -ffast-math, -Ofast and -ffinite-math-only");
 
 namespace partita::math {
 
