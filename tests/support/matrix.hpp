@@ -10,6 +10,7 @@
 #include <partita/policy/context_parallel.hpp>
 #include <partita/policy/coshard.hpp>
 #include <partita/policy/data_parallel.hpp>
+#include <partita/policy/expert_parallel.hpp>
 #include <partita/policy/interlaced_pipeline.hpp>
 #include <partita/policy/pipeline.hpp>
 #include <partita/policy/recompute.hpp>
@@ -117,6 +118,32 @@ template <class Words> std::vector<named_plan> interlaced_plans() {
       composed("data 2, interlaced 3 x 2, zero 3", data_parallel_of{2}, interlaced_pipeline_of{3, 2, words}, zero_of{3, 2}),
       composed("tensor 2, interlaced 2 x 3", tensor_parallel_of{2}, interlaced_pipeline_of{2, 3, words}),
       composed("interlaced 3 x 4, in step, recompute", interlaced_pipeline_of{3, 4, words, true}, recompute_of{"block.*"})};
+}
+
+// Experts in space, beside all else.
+template <class Expert, class Sequence, class Inner> std::vector<named_plan> expert_plans() {
+  using namespace policy;
+  auto experts = [](int n) { return expert_parallel_of{n, &axis_of<Expert>::info}; };
+  const data_parallel_of data2{2};
+  const tensor_parallel_of tensor2{2};
+  const sequence_parallel_of along2{2, &axis_of<Sequence>::info};
+  return {
+      composed("experts 2", experts(2)),
+      composed("experts 3", experts(3)),
+      composed("2 micro-batches, experts 2", micro_batches_of{2}, experts(2)),
+      composed("data 2, experts 2", data2, experts(2)),
+      composed("experts 3, data 2", experts(3), data2),
+      composed("data 2, experts 2, zero 1", data2, experts(2), zero_of{1, 2}),
+      composed("data 2, experts 2, zero 3", data2, experts(2), zero_of{3, 2}),
+      composed("experts 2, zero 2 over the same devices", experts(2), zero_of{2, 2, mode_name("expert")}),
+      composed("experts 3, zero 3 over the same devices", experts(3), zero_of{3, 3, mode_name("expert")}),
+      composed("experts 2, tensor 2", experts(2), tensor2),
+      composed("experts 2, tensor 2, sequence", experts(2), tensor2, along2),
+      composed("gpipe 2 x 3, experts 2", gpipe(2, 3), experts(2)),
+      composed("1f1b 2 x 2, experts 3, recompute", one_f_one_b(2, 2), experts(3), recompute_of{"block.*"}),
+      composed("experts 2, co-shard 3", experts(2), coshard_of{&axis_of<Inner>::info, 3, "block.*"}),
+      composed("data 2, 1f1b 2 x 2, experts 2, tensor 2, zero 1", data2, one_f_one_b(2, 2), experts(2), tensor2, zero_of{1, 2}),
+  };
 }
 
 // A model at given sizes; `Type` is the type of its floats.

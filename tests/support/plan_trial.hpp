@@ -23,11 +23,24 @@ struct trial_result : comparison {
 using trial_single = training<random_model, either_optimizer, clip_norm>;
 using trial_double = training<in_precision<random_model, f64>, either_optimizer, no_clip>;
 
+// The training of a case: the number says which optimizer.
+template <class Of> Of trial_training(random_case const& c, unsigned seed) {
+  Of t{};
+  if constexpr (std::is_same_v<typename Of::model_type, random_model>) t.model = c.model;
+  else t.model.model = c.model;
+  t.frozen = c.frozen;
+  t.optimizer.is_adamw = seed / 2 % 2 == 0;
+  t.optimizer.first.weight_decay = 0.1;
+  t.optimizer.second.momentum = seed / 4 % 2 == 0 ? 0.9 : 0;
+  if constexpr (Of::clip_type::clips) t.clip.max = c.clip;
+  return t;
+}
+
 template <class Training> class plan_trial {
  public:
   plan_trial(unsigned seed, trial_options how = {})
       : how_(how), seed_(seed), random_(seed), case_(make_random_case(random_, seed % 2 != 0)),
-        both_(training_of<Training>(), training_of<trial_double>(), case_.extents, seed), g_(both_.graph()) {}
+        both_(trial_training<Training>(case_, seed), trial_training<trial_double>(case_, seed), case_.extents, seed), g_(both_.graph()) {}
 
   trial_result run() {
     trial_result r;
@@ -78,17 +91,6 @@ template <class Training> class plan_trial {
   }
 
  private:
-  template <class Of> Of training_of() const {
-    Of t{};
-    if constexpr (std::is_same_v<typename Of::model_type, random_model>) t.model = case_.model;
-    else t.model.model = case_.model;
-    t.frozen = case_.frozen;
-    t.optimizer.is_adamw = seed_ / 2 % 2 == 0;
-    t.optimizer.first.weight_decay = 0.1;
-    t.optimizer.second.momentum = seed_ / 4 % 2 == 0 ? 0.9 : 0;
-    if constexpr (Of::clip_type::clips) t.clip.max = case_.clip;
-    return t;
-  }
   comparison compared(plan_base const& plan) {
     random_ = random_of_inputs_;
     return both_.under(plan, [this] { return case_.inputs(random_); },
@@ -107,5 +109,18 @@ template <class Training> class plan_trial {
 
 // The pair of a number, in one of two trainings. In random/plan_trial_shared.cpp, which takes long to compile.
 trial_result run_trial(unsigned seed, trial_options how = {});
+
+// A case on one device of the CPU, whatever the type of its training: in f64, or else in f32.
+class one_device {
+ public:
+  virtual ~one_device() = default;
+  virtual double step(named_values const& inputs, double learning_rate) = 0;
+  virtual double evaluate(named_values const& inputs) = 0;
+  virtual std::vector<double> parameter(std::string_view name) const = 0;
+  virtual std::vector<double> gradient(std::string_view name) const = 0;
+  virtual void set_parameter(std::string_view name, std::vector<double> const& to) = 0;
+  virtual std::vector<std::string> trained() const = 0;
+};
+std::unique_ptr<one_device> make_one_device(random_case const& c, unsigned seed, dtype type);
 
 }  // namespace partita::testing

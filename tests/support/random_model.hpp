@@ -41,7 +41,7 @@ struct random_block {
   bool bias = false, residual = true, skip = false;  // skip: adds what the model began with
   double dropout = 0;
   int extra = 0;      // 0: none, 1: transposed, 2: sliced and joined, 3: scaled, 4: squared, 5: softmax over the hidden axis,
-                      // 6: adds itself without gradient
+                      // 6: adds itself without gradient, 7: a pass ends: what follows reads it without gradient (not drawn)
 };
 
 struct random_model {
@@ -115,6 +115,7 @@ struct random_model {
       if (b.extra == 4) x = x + ops::scale(x * x, 0.1);
       if (b.extra == 5) x = x + softmax<hidden>(x);
       if (b.extra == 6) x = x + detach(ops::scale(x, 0.4));
+      if (b.extra == 7) x = began + detach(x);
       if (b.skip) x = x + began;
     }
     auto logits = tied ? ops::linear(x, table) : ops::linear(x, param<t, hidden, vocabulary>(g, "out.weight", wide));

@@ -1,36 +1,11 @@
 // Every policy on a mixture of experts, in double: a choice may not turn on rounding.
-#include <partita/policy/expert_parallel.hpp>
-
 #include "../../support/matrix.hpp"
 #include "../../support/models/mixture.hpp"
 
 using namespace partita::testing;
 
 namespace {
-std::vector<named_plan> plans_with_experts() {
-  using namespace partita::policy;
-  auto experts = [](int n) { return expert_parallel_of{n, &partita::axis_of<models::expert>::info}; };
-  const data_parallel_of data2{2};
-  const tensor_parallel_of tensor2{2};
-  const sequence_parallel_of along2{2, &partita::axis_of<models::position>::info};
-  return {
-      composed("experts 2", experts(2)),
-      composed("experts 3", experts(3)),
-      composed("2 micro-batches, experts 2", micro_batches_of{2}, experts(2)),
-      composed("data 2, experts 2", data2, experts(2)),
-      composed("experts 3, data 2", experts(3), data2),
-      composed("data 2, experts 2, zero 1", data2, experts(2), zero_of{1, 2}),
-      composed("data 2, experts 2, zero 3", data2, experts(2), zero_of{3, 2}),
-      composed("experts 2, zero 2 over the same devices", experts(2), zero_of{2, 2, partita::mode_name("expert")}),
-      composed("experts 3, zero 3 over the same devices", experts(3), zero_of{3, 3, partita::mode_name("expert")}),
-      composed("experts 2, tensor 2", experts(2), tensor2),
-      composed("experts 2, tensor 2, sequence", experts(2), tensor2, along2),
-      composed("gpipe 2 x 3, experts 2", gpipe(2, 3), experts(2)),
-      composed("1f1b 2 x 2, experts 3, recompute", one_f_one_b(2, 2), experts(3), recompute_of{"block.*"}),
-      composed("experts 2, co-shard 3", experts(2), coshard_of{&partita::axis_of<models::inner>::info, 3, "block.*"}),
-      composed("data 2, 1f1b 2 x 2, experts 2, tensor 2, zero 1", data2, one_f_one_b(2, 2), experts(2), tensor2, zero_of{1, 2}),
-  };
-}
+std::vector<named_plan> plans_with_experts() { return expert_plans<models::expert, models::position, models::inner>(); }
 const models::sizes other{.samples = 9, .positions = 8, .vocabulary = 13, .hidden = 9, .heads = 2, .share = 3, .width = 2, .inner = 12, .experts = 5, .slots = 2};
 }  // namespace
 
