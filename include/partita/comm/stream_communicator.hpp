@@ -16,6 +16,8 @@
 
 namespace partita {
 
+// all_reduce, reduce_scatter  a maximum of f32 or f64 is one of integers of as many bits, keys of what they stand for
+//                    (device/cuda/keys.hpp).
 // exchange           all transfers progress together. Between two ranks they are matched by their order.
 // look               throws `aborted` once any rank has called `abort`, and error where a call has failed meanwhile.
 // note_started       the next collective of a group (-1: an exchange) has begun on this rank's device.

@@ -107,9 +107,7 @@ class shared_comm {
     for (std::size_t m = 1; m < all.size(); ++m) {
       T const* const more = static_cast<T const*>(all[m]->from) + begin;
       for (std::size_t i = 0; i < count; ++i)
-        result[i] = all[0]->how == reduction::sum               ? static_cast<T>(result[i] + more[i])
-                    : result[i] < more[i] || more[i] != more[i] ? more[i]
-                                                                : result[i];
+        result[i] = all[0]->how == reduction::sum ? static_cast<T>(result[i] + more[i]) : std::max(result[i], more[i]);
     }
     std::copy(result.begin(), result.end(), to);
   }
@@ -148,7 +146,9 @@ class shared_comm {
     }
   }
   void run(std::vector<std::optional<nccl_call>>& all) {
-    if (all[0]->type == f64) run_typed<double>(all);
+    if (all[0]->how == reduction::max && all[0]->type == f64) run_typed<std::int64_t>(all);  // keys
+    else if (all[0]->how == reduction::max) run_typed<std::int32_t>(all);
+    else if (all[0]->type == f64) run_typed<double>(all);
     else if (all[0]->type == bf16) run_typed<bfloat16>(all);
     else if (all[0]->type == i32) run_typed<std::int32_t>(all);
     else run_typed<float>(all);

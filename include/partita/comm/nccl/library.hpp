@@ -58,20 +58,20 @@ struct nccl_library {
   static result group_start() { return ncclGroupStart(); }
   static result group_end() { return ncclGroupEnd(); }
   static result all_reduce(void const* from, void* to, std::size_t n, dtype type, reduction how, comm_type c, stream_type s) {
-    return ncclAllReduce(from, to, n, type_of(type), how_of(how), c, s);
+    return ncclAllReduce(from, to, n, type_of(type, how), how_of(how), c, s);
   }
   static result all_gather(void const* from, void* to, std::size_t n, dtype type, comm_type c, stream_type s) {
     return ncclAllGather(from, to, n, type_of(type), c, s);
   }
   static result reduce_scatter(void const* from, void* to, std::size_t n, dtype type, reduction how, comm_type c, stream_type s) {
-    return ncclReduceScatter(from, to, n, type_of(type), how_of(how), c, s);
+    return ncclReduceScatter(from, to, n, type_of(type, how), how_of(how), c, s);
   }
   static result broadcast(void const* from, void* to, std::size_t n, dtype type, int root, comm_type c, stream_type s) {
     return ncclBroadcast(from, to, n, type_of(type), root, c, s);
   }
   static result reduce(void const* from, void* to, std::size_t n, dtype type, reduction how, int root, comm_type c,
                        stream_type s) {
-    return ncclReduce(from, to, n, type_of(type), how_of(how), root, c, s);
+    return ncclReduce(from, to, n, type_of(type, how), how_of(how), root, c, s);
   }
   static result send(void const* from, std::size_t bytes, int peer, comm_type c, stream_type s) {
     return ncclSend(from, bytes, ncclInt8, peer, c, s);
@@ -89,6 +89,10 @@ struct nccl_library {
       case dtype::i32: return ncclInt32;
       default: return ncclFloat32;
     }
+  }
+  // A maximum is one of keys.
+  static ncclDataType_t type_of(dtype type, reduction how) {
+    return how == reduction::sum ? type_of(type) : type == dtype::f64 ? ncclInt64 : ncclInt32;
   }
   static ncclRedOp_t how_of(reduction how) { return how == reduction::sum ? ncclSum : ncclMax; }
 };

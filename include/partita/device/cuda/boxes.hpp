@@ -5,17 +5,18 @@
 #include <type_traits>
 
 #include <partita/core/host_device.hpp>
+#include <partita/device/cuda/keys.hpp>
 #include <partita/program/program.hpp>
 
 namespace partita::on_cuda {
 
-enum class box_kind : std::uint8_t { copy, sum, max, fill };
+enum class box_kind : std::uint8_t { copy, sum, max, fill, to_keys, from_keys };
 
 // One box as a kernel's argument, by value: `rank` loops over dense or strided elements; the last loop is the innermost.
 struct box_arguments {
   box_kind kind = box_kind::copy;
   unsigned char width = 4;  // bytes of an element of a copy: 2, 4, 8, or 16 where rows and addresses allow
-  dtype type = f32;         // of what is combined or filled
+  dtype type = f32;         // of what is combined, filled, or has keys, which are dense
   void const* from = nullptr;
   void* to = nullptr;
   int rank = 0;
@@ -108,6 +109,18 @@ PARTITA_HOST_DEVICE void combine_or_fill(Team const& team, box_arguments const& 
     else each_element<T>(team, a, block, blocks, [](T const* from, T* to) { *to = static_cast<T>(*to + *from); });
   } else each_element<T>(team, a, block, blocks, [](T const* from, T* to) { *to = *to < *from || *from != *from ? *from : *to; });
 }
+template <class T, class Team>
+PARTITA_HOST_DEVICE void change_keys(Team const& team, box_arguments const& a, std::size_t block, std::size_t blocks) {
+  constexpr std::size_t chunk = 1024;
+  const bool makes = a.kind == box_kind::to_keys;
+  void const* const from = a.from;
+  void* const to = a.to;
+  for (std::size_t begin = block * chunk; begin < a.elements; begin += blocks * chunk)
+    team.each(a.elements - begin < chunk ? a.elements - begin : chunk, [=](std::size_t i) {
+      if (makes) static_cast<key_type<T>*>(to)[begin + i] = key_of(static_cast<T const*>(from)[begin + i]);
+      else static_cast<T*>(to)[begin + i] = of_key<T>(static_cast<key_type<T> const*>(from)[begin + i]);
+    });
+}
 }  // namespace detail
 
 // The part of a box that one block does.
@@ -117,7 +130,12 @@ template <class Team> PARTITA_HOST_DEVICE void run_box(box_arguments const& a, s
     using T = decltype(word);
     detail::each_element<T>(team, a, block, blocks, [](T const* from, T* to) { *to = *from; });
   };
-  if (a.kind != box_kind::copy) {
+  if (a.kind == box_kind::to_keys || a.kind == box_kind::from_keys) {
+    if (a.type == f64) detail::change_keys<double>(team, a, block, blocks);
+    else if (a.type == bf16) detail::change_keys<bfloat16>(team, a, block, blocks);
+    else if (a.type == f16) detail::change_keys<float16>(team, a, block, blocks);
+    else detail::change_keys<float>(team, a, block, blocks);
+  } else if (a.kind != box_kind::copy) {
     if (a.type == f64) detail::combine_or_fill<double>(team, a, block, blocks);
     else if (a.type == bf16) detail::combine_or_fill<bfloat16>(team, a, block, blocks);
     else if (a.type == f16) detail::combine_or_fill<float16>(team, a, block, blocks);

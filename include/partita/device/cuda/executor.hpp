@@ -196,8 +196,10 @@ template <class Api, class Communicator> class device_executor {
   }
   void put(instruction const& i, std::size_t at, typename Api::stream_type stream) {
     Api::touches(stream, tasks_.reads(at), tasks_.writes(at));
-    if (is_communication(i.kind)) communicate(i, stream);
-    else tasks_.put(at, stream);
+    tasks_.put(at, stream);
+    if (!is_communication(i.kind)) return;
+    communicate(i, stream);
+    tasks_.put_after(at, stream);
   }
   void order(typename Api::stream_type first, event<Api> const& between, typename Api::stream_type then) {
     check<Api>(Api::record(between.get(), first), "an event");
@@ -210,10 +212,11 @@ template <class Api, class Communicator> class device_executor {
     collective_call const& first = program_->collectives[payload];
     const auto group = static_cast<std::size_t>(first.group);
     const std::span<joined_call const> calls = tasks_.collectives(payload, static_cast<std::size_t>(i.call_count));
+    const dtype type = tasks_.type_of_calls(i);
     switch (i.kind) {
-      case instruction_kind::all_reduce: return comm_->all_reduce(group, calls, i.type, first.reduce, stream);
-      case instruction_kind::all_gather: return comm_->all_gather(group, calls, i.type, stream);
-      case instruction_kind::reduce_scatter: return comm_->reduce_scatter(group, calls, i.type, first.reduce, stream);
+      case instruction_kind::all_reduce: return comm_->all_reduce(group, calls, type, first.reduce, stream);
+      case instruction_kind::all_gather: return comm_->all_gather(group, calls, type, stream);
+      case instruction_kind::reduce_scatter: return comm_->reduce_scatter(group, calls, type, first.reduce, stream);
       default:
         for (std::size_t k = 0; k < calls.size(); ++k) {
           collective_call const& c = program_->collectives[payload + k];
@@ -265,8 +268,10 @@ template <class Api, class Communicator> class device_executor {
   bool all_finite(instruction const& i, bool written) {
     const std::size_t payload = static_cast<std::size_t>(i.payload);
     if (i.kind == instruction_kind::all_reduce) {
-      for (joined_call const& c : tasks_.collectives(payload, static_cast<std::size_t>(i.call_count)))
-        if (!finite(i.type, c.to, c.counts[0])) return false;
+      for (std::size_t k = payload; k < payload + static_cast<std::size_t>(i.call_count); ++k) {
+        collective_call const& c = program_->collectives[k];
+        if (!finite(i.type, tasks_.address(c.to), c.counts[0])) return false;
+      }
       return true;
     }
     if (i.kind != instruction_kind::compute) return true;
