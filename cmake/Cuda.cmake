@@ -6,18 +6,13 @@ if(CMAKE_CUDA_COMPILER)
     set(CMAKE_CUDA_ARCHITECTURES 80 90 100)
   endif()
   enable_language(CUDA)
-  # partita::cuda: what a program that trains on CUDA devices links. NCCL comes without a CMake file of its own.
+  # partita::cuda: what a program that trains on CUDA devices links.
   find_package(CUDAToolkit REQUIRED)
-  find_path(PARTITA_NCCL_INCLUDE nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
-  find_library(PARTITA_NCCL_LIBRARY nccl HINTS ${CUDAToolkit_LIBRARY_DIR})
-  mark_as_advanced(PARTITA_NCCL_INCLUDE PARTITA_NCCL_LIBRARY)
-  if(TARGET partita::cpu AND PARTITA_NCCL_INCLUDE AND PARTITA_NCCL_LIBRARY)
-    add_library(partita_cuda INTERFACE)
+  list(PREPEND CMAKE_MODULE_PATH "${CMAKE_CURRENT_LIST_DIR}")
+  find_package(NCCL MODULE QUIET)
+  list(POP_FRONT CMAKE_MODULE_PATH)
+  if(TARGET partita_cuda AND NCCL_FOUND)
     add_library(partita::cuda ALIAS partita_cuda)
-    target_include_directories(partita_cuda SYSTEM INTERFACE "${PARTITA_NCCL_INCLUDE}")
-    target_link_libraries(partita_cuda INTERFACE partita::cpu CUDA::cudart CUDA::cublasLt "${PARTITA_NCCL_LIBRARY}"
-      ${CMAKE_DL_LIBS})  # NVTX looks for a profiler
-    target_compile_options(partita_cuda INTERFACE $<$<COMPILE_LANG_AND_ID:CUDA,NVIDIA>:--expt-relaxed-constexpr>)
   else()
     message(STATUS "partita::cuda is not defined: it needs NCCL and what partita::cpu needs")
   endif()

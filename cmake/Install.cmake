@@ -15,6 +15,11 @@ if(TARGET partita_mpi)
   install(EXPORT partita_mpi_targets FILE partita-mpi-targets.cmake NAMESPACE partita::
     DESTINATION ${partita_package_directory})
 endif()
+if(TARGET partita_cuda)
+  install(TARGETS partita_cuda EXPORT partita_cuda_targets)
+  install(EXPORT partita_cuda_targets FILE partita-cuda-targets.cmake NAMESPACE partita::
+    DESTINATION ${partita_package_directory})
+endif()
 
 configure_package_config_file(cmake/partita-config.cmake.in partita-config.cmake
   INSTALL_DESTINATION ${partita_package_directory}
@@ -25,6 +30,7 @@ write_basic_package_version_file(partita-config-version.cmake
 install(FILES
   ${CMAKE_CURRENT_BINARY_DIR}/partita-config.cmake
   ${CMAKE_CURRENT_BINARY_DIR}/partita-config-version.cmake
+  cmake/FindNCCL.cmake
   cmake/FindOpenBLAS.cmake
   DESTINATION ${partita_package_directory})
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
