@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <cstring>
 #include <map>
-#include <numeric>
 #include <span>
 #include <string>
 #include <utility>
@@ -13,8 +12,8 @@
 #include <partita/core/list.hpp>
 #include <partita/core/words.hpp>
 #include <partita/device/cuda/boxes.hpp>
-#include <partita/device/cuda/keys.hpp>
 #include <partita/device/cuda/launcher.hpp>
+#include <partita/device/cuda/maxima.hpp>
 #include <partita/device/cuda/memory.hpp>
 #include <partita/device/cuda/products.hpp>
 #include <partita/program/joined_call.hpp>
@@ -86,7 +85,8 @@ template <class Api> class tasks_of_program {
     host_step_.training = trains;
     place_variadic_inputs();
     for (collective_call const& c : what.collectives) joined_.push_back({address(c.from), address(c.to), c.counts});
-    make_room_for_keys();
+    if (const std::size_t bytes = bytes_of_keys(what); bytes > 0)
+      keys_of_maxima_ = device_memory<Api>(bytes, "keys of maxima between devices");
     for (instruction const& i : what.instructions) {
       of_.push_back({tasks_.size(), 0, 0, ranges_.size(), 0, 0});
       add_ranges(i);
@@ -115,7 +115,7 @@ template <class Api> class tasks_of_program {
     put(own.first_task + own.tasks, own.tasks_after, stream);
   }
   // Of what the calls of a collective hold.
-  dtype type_of_calls(instruction const& i) const { return reduces_keys(i) ? type_of_keys(i.type) : i.type; }
+  dtype type_of_calls(instruction const& i) const { return reduces_keys(*program_, i) ? type_of_keys(i.type) : i.type; }
   std::span<memory_range const> reads(std::size_t instruction) const {
     return std::span(ranges_).subspan(of_[instruction].first_range, of_[instruction].reads);
   }
@@ -230,70 +230,28 @@ template <class Api> class tasks_of_program {
       case instruction_kind::chain: throw_error({place(i), ": chains are made for CPU devices; lower with fuse = false"});
       default:
         if (i.where != lane::communication) throw_error({place(i), ": communicates in the compute lane"});
-        if (reduces_keys(i)) add_keys(i);
+        if (reduces_keys(*program_, i)) add_keys(i);
     }
   }
 
-  // --- maxima between devices, which are of keys: made in memory of the device's own, one instruction after the other
-  bool reduces_keys(instruction const& i) const {
-    if (i.kind != instruction_kind::all_reduce && i.kind != instruction_kind::reduce_scatter) return false;
-    return program_->collectives[static_cast<std::size_t>(i.payload)].reduce == reduction::max && has_keys(i.type);
-  }
-  // Bytes of the keys of one call, in steps of what a device's addresses are multiples of.
-  static std::size_t bytes_of_keys(instruction const& i, collective_call const& c) {
-    std::size_t elements = c.counts[0];
-    if (i.kind == instruction_kind::reduce_scatter)
-      elements = std::accumulate(c.counts.begin(), c.counts.end(), std::size_t{0});
-    return (elements * size_of(type_of_keys(i.type)) + 255) / 256 * 256;
-  }
-  std::span<collective_call const> calls_of(instruction const& i) const {
-    return std::span(program_->collectives).subspan(static_cast<std::size_t>(i.payload), static_cast<std::size_t>(i.call_count));
-  }
-  void make_room_for_keys() {
-    std::size_t most = 0;
-    for (instruction const& i : program_->instructions) {
-      if (!reduces_keys(i)) continue;
-      std::size_t bytes = 0;
-      for (collective_call const& c : calls_of(i)) bytes += bytes_of_keys(i, c);
-      most = std::max(most, bytes);
-    }
-    if (most > 0) keys_of_maxima_ = device_memory<Api>(most, "keys of maxima between devices");
-  }
+  // Maxima between devices: of keys, in memory of their own, one instruction after the other.
   void add_keys(instruction const& i) {
     const std::size_t size = size_of(type_of_keys(i.type));
     std::byte* keys = keys_of_maxima_.data();
     list<box_arguments> after;
-    for (std::size_t k = 0; k < static_cast<std::size_t>(i.call_count); ++k) {
-      collective_call const& c = calls_of(i)[k];
-      joined_call& joined = joined_[static_cast<std::size_t>(i.payload) + k];
-      std::size_t elements = c.counts[0], first = 0, kept = elements;
-      if (i.kind == instruction_kind::reduce_scatter) {
-        list<int> const& members = program_->groups[static_cast<std::size_t>(c.group)];
-        const auto me = std::lower_bound(members.begin(), members.end(), program_->rank) - members.begin();
-        elements = std::accumulate(c.counts.begin(), c.counts.end(), std::size_t{0});
-        first = std::accumulate(c.counts.begin(), c.counts.begin() + me, std::size_t{0});
-        kept = c.counts[static_cast<std::size_t>(me)];
-      } else joined.from = joined.to;
-      add_box(keys_box(box_kind::to_keys, i.type, elements, joined.from, keys));
-      after.push_back(keys_box(box_kind::from_keys, i.type, kept, keys + first * size, joined.to));
+    for (std::size_t at = static_cast<std::size_t>(i.payload); at < static_cast<std::size_t>(i.payload + i.call_count); ++at) {
+      const reduced_numbers n = numbers_of(*program_, i, program_->collectives[at]);
+      joined_call& joined = joined_[at];
+      add_box(keys_box(box_kind::to_keys, i.type, n.all, i.kind == instruction_kind::all_reduce ? joined.to : joined.from, keys));
+      after.push_back(keys_box(box_kind::from_keys, i.type, n.kept, keys + n.first * size, joined.to));
       joined.from = keys;
-      joined.to = keys + first * size;
-      keys += bytes_of_keys(i, c);
+      joined.to = keys + n.first * size;
+      keys += n.bytes(i.type);
     }
     const std::size_t before = tasks_.size();
     for (box_arguments const& a : after) add_box(a);
     of_.back().tasks_after = tasks_.size() - before;
   }
-  static box_arguments keys_box(box_kind kind, dtype type, std::size_t elements, void const* from, void* to) {
-    box_arguments a;
-    a.kind = kind;
-    a.type = type;
-    a.from = from;
-    a.to = to;
-    a.elements = elements;
-    return a;
-  }
-
   void add_compute(instruction const& i) {
     compute_call const& c = program_->computes[static_cast<std::size_t>(i.payload)];
     const auto op = static_cast<std::size_t>(c.op);
