@@ -17,7 +17,7 @@ std::string words_of(partita::plan_base const& plan, partita::layout const& l, A
     partita::part const& p = l.parts[i];
     words += (words.empty() ? "" : ", ") + (p.partial() ? "parts of a sum" : axis_name(p.axis)) + "/" +
              std::to_string(p.pieces) + (p.in_time() ? " in time by " : " over ") +
-             std::string(plan.modes()[p.mode].view());
+             std::string(p.mode < 0 ? "devices" : plan.modes()[p.mode].view());
   }
   if (words.empty()) words = "whole";
   words += " @";

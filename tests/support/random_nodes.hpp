@@ -124,7 +124,7 @@ class random_nodes {
         return;
       }
       for (int l = 0; l < w.rank; ++l)
-        if (w.modes[l] < plan.modes().size) on.push_back({std::string(plan.modes()[w.modes[l]].view()), w.extents[l]});
+        if (w.modes[l] >= 0) on.push_back({std::string(plan.modes()[w.modes[l]].view()), w.extents[l]});
     }
     operand const& x = g_.operand_of(tensor);
     op_info const& f = *g_.ops[g_.tensors[tensor].op].info;

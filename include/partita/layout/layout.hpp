@@ -13,7 +13,7 @@ inline constexpr int max_levels = 6, max_parts = 8;
 struct placement {
   int base = 0, rank = 0;
   int extents[max_levels]{}, strides[max_levels]{};
-  short modes[max_levels]{};  // what the plan calls the dimension
+  short modes[max_levels]{-1, -1, -1, -1, -1, -1};  // what the plan calls the dimension; -1: nothing, as of all devices
   int const* list = nullptr;  // the plan's, which outlives this
   constexpr int size() const {
     int n = 1;
@@ -118,7 +118,7 @@ constexpr interval piece(std::size_t extent, int pieces, int i, int const* sizes
 
 // One cut as a tensor, or an op, sees it.
 struct part {
-  short mode = -1;          // the plan's name for it
+  short mode = -1;          // the plan's name for it; -1: none
   signed char axis = -1;    // of the tensor, or the letter of the op; -1: partial results; -2: copies
   signed char level = -1;   // dimension of the placement; -1: in time
   int pieces = 1;

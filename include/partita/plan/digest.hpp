@@ -35,10 +35,8 @@ class plan_digest {
  private:
   constexpr void add(std::uint64_t x) { state_ = hash(x, state_); }
   constexpr void add(int x) { add(static_cast<std::uint64_t>(static_cast<std::int64_t>(x))); }
-  // By name: numbers are given in the order in which a policy says them. Parts that no policy made have none.
-  constexpr void add_mode(short m) {
-    add(m < 0 || m >= plan_->modes().size ? hash_seed : hash(plan_->modes()[m].view(), hash_seed));
-  }
+  // By name: numbers are given in the order in which a policy says them. What no policy made has none.
+  constexpr void add_mode(short m) { add(m < 0 ? hash_seed : hash(plan_->modes()[m].view(), hash_seed)); }
   constexpr void add(layout const& l) {
     add(l.where.device_at(0));
     for (int d = 0; d < l.where.rank; ++d) {

@@ -62,7 +62,7 @@ inline std::string plan_dot(graph_data const& g, plan_base const& plan, complete
     std::string out;
     for (int p = 0; p < l.count; ++p) {
       part const& x = l.parts[p];
-      out += "\\n" + detail::dot_text(x.mode >= 0 && x.mode < plan.modes().size ? plan.modes()[x.mode].view() : std::string_view("devices")) +
+      out += "\\n" + detail::dot_text(x.mode >= 0 ? plan.modes()[x.mode].view() : std::string_view("devices")) +
              (x.partial() ? " partial" : " cut") + " in " + std::to_string(x.pieces) + (x.in_time() ? " over time" : "");
     }
     return out;

@@ -70,7 +70,7 @@ class plan_painter {
     }
   }
   std::string mode(short m) const {
-    return m >= 0 && m < s_.plan().modes().size ? std::string(s_.plan().modes()[m].view()) : std::string("devices");
+    return m >= 0 ? std::string(s_.plan().modes()[m].view()) : std::string("devices");
   }
   void op(node const& n) {
     op_entry const& e = g_.ops[n.op];

@@ -77,7 +77,7 @@ class plan_reader {
     return "";
   }
   std::string mode(short m) const {
-    return m >= 0 && m < plan_.modes().size ? std::string(plan_.modes()[m].view()) : std::string("devices");
+    return m >= 0 ? std::string(plan_.modes()[m].view()) : std::string("devices");
   }
   // "axis 4 over mode", "axis 8 in time (mode)", by the order of the cuts; `axis_name(i)` of a part's axis.
   template <class Name> std::string words_of(layout const& l, Name axis_name) const {
