@@ -8,6 +8,7 @@
 #include <partita/policy/data_parallel.hpp>
 #include <partita/policy/expert_parallel.hpp>
 #include <partita/policy/interlaced_pipeline.hpp>
+#include <partita/policy/narrow_sums.hpp>
 #include <partita/policy/pipeline.hpp>
 #include <partita/policy/recompute.hpp>
 #include <partita/policy/sequence_parallel.hpp>

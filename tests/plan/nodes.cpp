@@ -14,7 +14,7 @@ namespace policy = pt::policy;
 namespace {
 using plan_of_mlp = planned<planned_mlp>;
 // What the moves of one op's outputs do, and how often, by op name and kind.
-std::string moves_of(plan_of_mlp const& p, std::string_view name, std::string_view kind, pass when) {
+template <class Planned> std::string moves_of(Planned const& p, std::string_view name, std::string_view kind, pass when) {
   std::string s;
   for (moved const& m : p.moves())
     if (m.op == name && m.kind == kind && m.when == when)
@@ -32,6 +32,13 @@ template <class F> std::string wrong_with(F policy) {
 auto replicas = [](auto& plan) {
   policy::data_parallel_of{2}(plan);
   policy::micro_batches_of{4}(plan);
+};
+struct tied {
+  constexpr auto operator()(auto& g) const {
+    auto w = pt::param<pt::bf16, vocabulary, hidden>(g, "table.weight");
+    auto x = pt::embedding(pt::input<pt::i32, sample>(g, "tokens"), w);
+    return pt::cross_entropy(pt::linear(x, w), pt::input<pt::i32, sample>(g, "targets"));
+  }
 };
 // Two stages of two devices, the second from the second weight on.
 auto stages = [](auto& plan) {
@@ -65,6 +72,78 @@ TEST_CASE("a sum over time is kept as the policy says: its terms are scattered a
   REQUIRE(describe(other.wrong_with) == "");
   CHECK(other.c.devices == 3);
   CHECK(moves_of(other, "fc1", "linear.weight", pass::backward) == "boxes x 4; boxes");
+}
+
+// What is used in bf16 is stored, summed and updated in f32 (DESIGN D10).
+TEST_CASE("terms of gradients are converted one by one, so that sums over micro-batches and over replicas are in f32") {
+  using in_bf16 = planned<pt::in_precision<planned_mlp, pt::bf16>>;
+  auto types_of_sums = [](in_bf16 const& p) {
+    std::string types;
+    for (pt::node const& n : p.c.nodes)
+      if (pt::detail::sums_over_time(p.c, n) && p.g.ops[n.op].info->outputs[0].rank > 0)
+        types += std::string(pt::name_of(p.g.ops[n.op].info->outputs[0].type)) + " ";
+    return types;
+  };
+  const in_bf16 plain(replicas);
+  REQUIRE(describe(plain.wrong_with) == "");
+  CHECK(types_of_sums(plain) == "f32 f32 f32 ");
+  CHECK(moves_of(plain, "fc1", "linear.weight", pass::backward) == "");
+  CHECK(moves_of(plain, "fc1", "cast", pass::backward) == "all_reduce(data); all_reduce(data)");  // of the weight, of the bias
+  // A conversion that is cut: replicas add each term, as it was made, and convert the part that they get.
+  const in_bf16 two([](auto& plan) {
+    replicas(plan);
+    policy::zero_of{2, 2}(plan);
+  });
+  REQUIRE(describe(two.wrong_with) == "");
+  CHECK(types_of_sums(two) == "f32 f32 f32 ");
+  CHECK(moves_of(two, "fc1", "linear.weight", pass::backward) == "reduce_scatter(data) x 4");
+  CHECK(moves_of(two, "fc1", "cast", pass::backward) == "");
+  // Whole sums, or as one says: in f32 between replicas too.
+  for (const policy::zero_of zero : {policy::zero_of{1, 2}, policy::zero_of{2, 2, {"data"}, true}}) {
+    const in_bf16 p([&](auto& plan) {
+      replicas(plan);
+      zero(plan);
+    });
+    REQUIRE(describe(p.wrong_with) == "");
+    CHECK(types_of_sums(p) == "f32 f32 f32 ");
+    CHECK(moves_of(p, "fc1", "linear.weight", pass::backward) == "");
+    CHECK(moves_of(p, "fc1", "cast", pass::backward) == "reduce_scatter(data); reduce_scatter(data)");
+  }
+  const in_bf16 first([](auto& plan) {
+    replicas(plan);
+    policy::zero_of{.stage = 3, .pieces = 2, .converted_first = true}(plan);
+  });
+  REQUIRE(describe(first.wrong_with) == "");
+  CHECK(moves_of(first, "fc1", "cast", pass::backward) == "reduce_scatter(data) x 4; reduce_scatter(data) x 4");
+  // Summed as they are made, where the policy says that the sum comes first.
+  const in_bf16 narrow([](auto& plan) {
+    replicas(plan);
+    policy::narrow_sums{}(plan);
+  });
+  REQUIRE(describe(narrow.wrong_with) == "");
+  CHECK(types_of_sums(narrow) == "bf16 bf16 bf16 ");
+  CHECK(moves_of(narrow, "fc1", "linear.weight", pass::backward) == "all_reduce(data)");
+  CHECK(moves_of(narrow, "fc1", "cast", pass::backward) == "");
+  pt::program const made = pt::lower(pt::lowering(narrow.g, narrow.plan, narrow.c), 0);
+  for (pt::instruction const& i : made.instructions)  // the kernel adds
+    if (pt::node const& n = narrow.c.nodes[i.node]; n.kind == pt::node_kind::assemble) CHECK(n.op != narrow.find("fc1", "linear.weight", pass::backward));
+  // A move that the policy speaks of brings terms to their conversion.
+  const in_bf16 moved([](auto& plan) {
+    replicas(plan);
+    plan.op_trans(plan.moves(plan.ops("fc1", pass::backward), plan.ops("fc1", pass::backward)), pt::split<ffn>{2, "data"});
+  });
+  REQUIRE(describe(moved.wrong_with) == "");
+  CHECK(types_of_sums(moved) == "f32 f32 f32 ");
+  CHECK(moves_of(moved, "fc1", "linear.weight", pass::backward) == "reduce_scatter(data) x 4; all_gather(data) x 4");
+}
+
+TEST_CASE("what is added over several readers is converted first") {
+  const planned<tied> p(replicas);
+  REQUIRE(describe(p.wrong_with) == "");
+  const int sum = p.g.tensors[p.gradient_of("table.weight")].op;
+  CHECK(p.g.ops[sum].info->kind == "add");
+  for (int i = 0; i < 2; ++i) CHECK(p.g.ops[p.g.tensors[p.g.input(p.g.ops[sum], i)].op].info->kind == "cast");
+  CHECK(moves_of(p, "table", "add", pass::backward) + moves_of(p, "table.weight", "add", pass::backward) == "all_reduce(data)");
 }
 
 TEST_CASE("a move delivers what the policy says, and the reader goes on from there") {

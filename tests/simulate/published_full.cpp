@@ -82,6 +82,7 @@ struct plan_as_published {
     pt::policy::tensor_parallel_of{c.tensor}(plan);
     pt::policy::sequence_parallel_of{c.tensor}(plan);
     pt::policy::recompute_of{"block.*.attention.core*"}(plan);
+    pt::policy::narrow_sums{}(plan);  // their kernels add to f32 as they multiply; here a conversion would take time of its own
     if (c.stages > 1) pt::schedule::interleaved_of::order(plan, c.stages, c.micro_batches, c.chunks);
   }
 };

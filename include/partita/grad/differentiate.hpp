@@ -20,11 +20,34 @@ template <class G> [[gnu::noinline]] constexpr void seed_axes(G& g, int tensor, 
   for (int a = 0; a < as.rank; ++a) axes[a] = as.dims[a];
 }
 
+// A tensor was converted from a wider type: a term of its gradient goes back to that type and is added there, so that sums of
+// what several readers give are not rounded to the narrow one. The rule that the term comes from goes on with the letters
+// that it has given its tensors.
+template <class G> constexpr bool is_narrowed(G const& g, int tensor) {
+  op_entry const& e = g.ops[g.tensors[tensor].op];
+  return is_narrow(e.info->outputs[0].type) && e.info->kind == "cast" && !is_narrow(e.info->inputs[0].type);
+}
+template <class G> [[gnu::noinline]] constexpr void convert_term(G& g, int tensor, int term) {
+  const int origin = g.origin, made = g.tensors[tensor].op;
+  const int touched[]{tensor, term, g.input(g.ops[made], 0)};
+  signed char axes[3][max_rank]{};
+  for (int t = 0; t < 3; ++t)
+    for (int a = 0; a < max_rank; ++a) axes[t][a] = g.origin_axes_of(touched[t])[a];
+  g.origin = made;
+  g.tensors[tensor].gradient = term;
+  g.rules[made].run(g, made);
+  g.tensors[tensor].gradient = -1;
+  g.origin = origin;
+  for (int t = 0; t < 3; ++t)
+    for (int a = 0; a < max_rank; ++a) g.origin_axes_of(touched[t])[a] = axes[t][a];
+}
+
 // Adds a term to the gradient of a forward tensor that wants one: what `add_two` of its type would be, for all types at once.
 // The sum lies as the tensor does where it was made, whichever op reads it.
 template <class G> [[gnu::noinline]] constexpr void add_term(G& g, int input, int term, int (*sum)(G&, int, int)) {
   const int before = g.tensors[input].gradient, origin = g.origin;
   if (!g.tensors[input].differentiable) return;
+  if (is_narrowed(g, input)) return convert_term(g, input, term);
   if (before < 0) {
     g.tensors[input].gradient = term;
     return;

@@ -2,11 +2,13 @@
 #pragma once
 #include <partita/core/packs.hpp>
 #include <partita/model/source.hpp>
+#include <partita/ops/pointwise.hpp>
 
 namespace partita {
 
 template <dtype To> struct cast_op {
   static constexpr bool keeps_name = true, converts = true;  // the kernel takes narrow types as they are
+  static constexpr bool passes_partial = true, accumulates = true;
   static constexpr std::string_view name = "cast", annotation = "... -> ...",
                                     dtypes = To == f32    ? "T -> f32"
                                              : To == f64  ? "T -> f64"
@@ -18,7 +20,10 @@ template <dtype To> struct cast_op {
   template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) {
     auto const* x = call.template input<0>();
     auto* y = call.template output<0>();
-    each_of(call, call.size(), [](auto from) { return from; }, y, x);
+    using value = std::remove_pointer_t<decltype(y)>;
+    using sum = detail::compute_type<value>;
+    if (call.accumulate()) call.each(call.size(), [=](std::size_t i) { y[i] = static_cast<value>(sum(y[i]) + sum(x[i])); });
+    else each_of(call, call.size(), [](auto from) { return from; }, y, x);
   }
 };
 namespace ops {

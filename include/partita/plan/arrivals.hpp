@@ -119,8 +119,8 @@ struct tensor_arrivals {
       sums = sums || (held.parts[p].partial() && held.parts[p].in_time() && held.parts[p].reduce != reduction::merge);
     if (!sums) return false;
     node_plan const& e = plan.nodes()[entry];
-    const int maker = g.tensors[e.key.tensor].op;
-    const layout kept = layout_said(g, plan, e, placed_by(g, plan, maker), held.where, out.first);
+    const int maker = g.tensors[e.key.tensor].op, stands = out.nodes[out.node_of_op[maker]].placed_as;
+    const layout kept = layout_said(g, plan, e, placed_by(g, plan, stands), held.where, out.first);
     made.count = 0;
     made.where = kept.where;
     for (int p = 0; p < held.count; ++p)
@@ -226,7 +226,8 @@ struct tensor_arrivals {
     layout target = target_of(any && !irregular ? rest : out.values.at[from].lay, wanted, rank);
     if (fetches(g.tensors.at[tensor_of(slot)].op))
       for (int m = 0; m < reader_turns.count; ++m)
-        target.push({reader_turns.modes[m], part::copies, -1, reader_turns.extents[m]});
+        if (times_of(out.values[from].lay).find(reader_turns.modes[m]) < 0)  // what it is converted to may be made in such turns
+          target.push({reader_turns.modes[m], part::copies, -1, reader_turns.extents[m]});
     if (by < 0)
       if (const int turned = by_ring(slot, from, wanted, rank); turned >= 0) return turned;
     // Another reader's move serves, unless it is of later: a micro-batch does not wait for what needs all of them.

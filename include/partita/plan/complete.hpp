@@ -9,6 +9,15 @@ namespace partita {
 namespace detail {
 
 struct completion : tensor_arrivals {
+  growing<bool> sums_first{};  // per op: an order puts the sum over time of what it reads before it
+  constexpr void find_sums_first() {
+    for (wish const& w : plan.wishes()) {
+      if (w.second.op < 0 || w.first.node.what != between::accumulate) continue;
+      sums_first.resize(g.ops.size);
+      op_entry const& e = g.ops[w.second.op];
+      for (int i = 0; i < e.input_count; ++i) sums_first[w.second.op] = sums_first[w.second.op] || g.input(e, i) == w.first.node.tensor;
+    }
+  }
   // Recompute: within one region, backward ops and the region's second replica read what the second replica makes. What
   // comes from outside the region, or is read outside it, is kept.
   constexpr int slot_read(bool replayed, int tensor) {
@@ -53,6 +62,72 @@ struct completion : tensor_arrivals {
       else if (!same_on_axis(made, have, -1)) return false;
     }
     return true;
+  }
+
+  // Terms of a sum that are converted to the wider type in which they are to be added (of gradients made in bf16, to f32) are
+  // converted one by one, so that sums over time are made in that type (DESIGN D10). Where nothing is said of the conversion
+  // it stands where the terms are made, and sums over devices are made in that type too. Where it is cut or placed, each term
+  // is brought there first: summed over devices in its own type, and rounded once. Where an order puts the sum before the
+  // conversion, terms are summed over time in their own type.
+  constexpr bool converts_terms(int op, int slot, node& n, int& input, layout& made) {
+    op_entry const& e = g.ops[op];
+    op_info const& f = *e.info;
+    if (e.when != pass::backward || !f.passes_partial || f.variadic || f.input_count != 1) return false;
+    if (size_of(f.outputs[0].type) <= size_of(f.inputs[0].type)) return false;
+    input = out.source_value[slot];
+    const layout terms = out.values[input].lay;
+    const int maker = out.values[input].node, rank = f.inputs[0].rank;
+    bool sum = false, in_turns = false, skewed = false;  // skewed: at one index in time devices have different terms
+    for (int p = 0; p < out.nodes[maker].over.count; ++p) skewed = skewed || out.nodes[maker].over.parts[p].skew >= 0;
+    for (int p = 0; p < terms.count; ++p) {
+      if (!terms.parts[p].partial()) continue;
+      if (terms.parts[p].reduce != reduction::sum) return false;
+      sum = true;
+      in_turns = in_turns || terms.parts[p].in_time();
+    }
+    const int entry = said.of(between::move, tensor_of(slot), op);
+    const bool is_said = plan.of(op).assigned || plan.of(op).cut_count > 0 || entry >= 0;
+    if (!sum || (is_said && !in_turns) || (in_turns && sums_first.size > 0 && sums_first[op])) return false;
+    if (layout by; is_said && !skewed && in_turns_of(terms, operand_layout(g, f, f.inputs[0], n.over, false), made)) {
+      if (entry >= 0 && in_turns_of(terms, layout_said(g, plan, plan.nodes()[entry], placed_by(g, plan, op), made.where, out.first), by)) {
+        const int nodes = out.nodes.size;
+        input = moved_in_turns(slot, input, by, rank);
+        if (out.nodes.size > nodes) out.nodes.back().said = entry;
+        said.use(entry);
+      }
+      input = moved_in_turns(slot, input, made, rank);
+      return true;
+    }
+    made = terms;
+    n.over.count = 0;
+    n.over.where = terms.where;
+    for (int p = 0; p < terms.count; ++p) {
+      part x = terms.parts[p];
+      if (x.partial()) continue;
+      x.axis = f.inputs[0].dims[x.axis];
+      n.over.push(x);
+    }
+    if (out.nodes[maker].placed_as >= 0) n.placed_as = out.nodes[maker].placed_as;
+    return true;
+  }
+  // Terms in time, each lying in space as `whole` does; false: one of the two has pieces in time.
+  static constexpr bool in_turns_of(layout const& terms, layout const& whole, layout& made) {
+    made.count = 0;
+    made.where = whole.where;
+    for (int p = 0; p < terms.count; ++p) {
+      if (!terms.parts[p].in_time()) continue;
+      if (!terms.parts[p].partial()) return false;
+      made.push(terms.parts[p]);
+    }
+    for (int p = 0; p < whole.count; ++p) {
+      if (whole.parts[p].in_time()) return false;
+      made.push(whole.parts[p]);
+    }
+    return true;
+  }
+  constexpr int moved_in_turns(int slot, int from, layout const& to, int rank) {
+    const int known = find_value(slot, to, rank);
+    return known >= 0 ? known : change(node_kind::move, slot, from, to);
   }
 
   // A sum of gradients all of which were made in one other place (by the next stage of a pipeline) is made there too:
@@ -142,7 +217,6 @@ struct completion : tensor_arrivals {
       n.placed_as = place_of_terms(op, n.over.where);
       lie_as_terms(op, n.over);
     }
-    n.time = times_of(n.over);
     n.replayed = replayed;
     if (replayed) n.not_before = again.entry[again.of_op[op]];
     int inputs[max_inputs]{}, slots[max_inputs]{};
@@ -156,7 +230,8 @@ struct completion : tensor_arrivals {
     backward_reader = replayed || e.when == pass::backward;
     layout made;
     growing<int> many;  // of a variadic op, whose inputs are any number
-    const bool passes = !spans && passes_partial(e, slots, n.over, inputs, made);
+    const bool passes = !spans && (converts_terms(op, slots[0], n, inputs[0], made) || passes_partial(e, slots, n.over, inputs, made));
+    n.time = passes ? times_run(n.over, made) : times_of(n.over);
     if (!passes)
       for (int i = 0; i < e.input_count; ++i) {
         const int tensor = f.variadic ? g.input(e, i) : slots[i];
@@ -250,6 +325,7 @@ constexpr void complete(graph_data const& g, plan_base const& plan, completed& o
   c.next_value.reserve(g.tensors.size * 2);
   c.last_value.append(2 * g.tensors.size, -1);
   out.source_value.append(2 * g.tensors.size, -1);
+  c.find_sums_first();
   c.again.find(g, plan);
   c.said.find(g, plan);
   out.node_of_op.append(g.ops.size, -1);

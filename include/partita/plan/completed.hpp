@@ -93,5 +93,12 @@ constexpr time_modes times_of(layout const& l) {
     if (l.parts[p].level < 0) t.add(l.parts[p].mode, l.parts[p].pieces);
   return t;
 }
+// Those of a compute node: of what it is cut by, and of the partial results that it passes on.
+constexpr time_modes times_run(layout const& over, layout const& made) {
+  time_modes t = times_of(over);
+  for (int p = 0; p < made.count; ++p)
+    if (made.parts[p].partial() && made.parts[p].in_time()) t.add(made.parts[p].mode, made.parts[p].pieces);
+  return t;
+}
 
 }  // namespace partita

@@ -167,7 +167,7 @@ constexpr finding check_flow(graph_data const& g, plan_base const& plan, complet
         return plan.about(wrong::flow_differs, n.op, nullptr, 0, 0, 0);
       continue;
     }
-    if (!cuts_well(f, n.over) || !runs_as_often(n.time, times_of(n.over))) return plan.about(wrong::flow_differs, n.op, nullptr, 0, 0, 0);
+    if (!cuts_well(f, n.over) || !runs_as_often(n.time, times_run(n.over, c.values[n.first_value].lay))) return plan.about(wrong::flow_differs, n.op, nullptr, 0, 0, 0);
     bool passes = false;
     for (int i = 0; i < n.input_count; ++i) {
       node_value const& v = c.values.at[c.input(n, i)];

@@ -10,22 +10,18 @@ namespace partita::detail {
 
 class time_sums {
  public:
-  explicit time_sums(lowering const& s) : s_(s), of_(static_cast<std::size_t>(s.plan_completed().values.size), -1) {
+  explicit time_sums(lowering const& s)
+      : s_(s), of_(static_cast<std::size_t>(s.plan_completed().values.size), -1),
+        ordered_(static_cast<std::size_t>(s.plan_completed().nodes.size), false) {
     completed const& c = s.plan_completed();
-    auto note = [&](moment_entry const& m) {
-      if (m.node.what == between::accumulate) ordered_.push_back(m);
-    };
-    for (wish const& w : s.plan().wishes()) {
-      note(w.first);
-      note(w.second);
-    }
     for (int id = 0; id < c.nodes.size; ++id)
       if (node const& a = c.nodes[id]; a.kind == node_kind::assemble && adds(a)) of_[static_cast<std::size_t>(c.input(a, 0))] = id;
+    find_ordered();
   }
   // The node that puts a value's pieces in time together by summing them, or as the op merges them; or -1.
   int of(int value) const { return of_[static_cast<std::size_t>(value)]; }
   // The same for an op's output that nothing else reads: the op then adds to that sum itself. A sum that a policy has ordered
-  // is made when the policy says.
+  // is made when the policy says, unless it says no more than that the sum comes before what reads it.
   int made_directly(node const& n) const {
     if (!s_.graph().ops[n.op].info->accumulates || n.value_count != 1 || s_.readers(n.first_value) != 1) return -1;
     const int sum = of(n.first_value);
@@ -33,10 +29,28 @@ class time_sums {
   }
 
  private:
-  bool is_ordered(int id) const {
-    for (moment_entry const& m : ordered_)
-      if (is_between(s_.graph(), s_.plan(), s_.plan_completed(), id, m)) return true;
-    return false;
+  bool is_ordered(int id) const { return ordered_[static_cast<std::size_t>(id)]; }
+  void find_ordered() {
+    graph_data const& g = s_.graph();
+    completed const& c = s_.plan_completed();
+    // Sums by tensor: a pipeline of many micro-batches has thousands of wishes.
+    list<int> last(static_cast<std::size_t>(g.tensors.size), -1), before(static_cast<std::size_t>(c.nodes.size), -1);
+    for (int id = 0; id < c.nodes.size; ++id) {
+      if (!sums_over_time(c, c.nodes[id])) continue;
+      int& of = last[static_cast<std::size_t>(c.values[c.nodes[id].first_value].tensor)];
+      before[static_cast<std::size_t>(id)] = of;
+      of = id;
+    }
+    auto mark = [&](moment_entry const& m, int reader) {
+      if (m.node.what != between::accumulate) return;
+      for (int id = last[static_cast<std::size_t>(m.node.tensor)]; id >= 0; id = before[static_cast<std::size_t>(id)])
+        if (is_between(g, s_.plan(), c, id, m) && !(reader >= 0 && is_read_by(c, id, reader)))
+          ordered_[static_cast<std::size_t>(id)] = true;
+    };
+    for (wish const& w : s_.plan().wishes()) {
+      mark(w.first, w.second.op);
+      mark(w.second, -1);
+    }
   }
   bool adds(node const& a) const {
     completed const& c = s_.plan_completed();
@@ -56,8 +70,8 @@ class time_sums {
   }
 
   lowering const& s_;
-  list<int> of_;  // by value
-  list<moment_entry> ordered_;  // sums that wishes name: few, where a pipeline of many micro-batches has thousands of wishes
+  list<int> of_;        // by value
+  list<bool> ordered_;  // by node
 };
 
 }  // namespace partita::detail

@@ -37,6 +37,7 @@ class chosen {
   struct zero_choice {
     int parameter, stage, grid;
     bool in_turns;  // what reads it
+    bool alone;     // and that there is one reader
     bool shared[grid_dimensions];
     std::vector<int> read_through{};
   };
@@ -99,7 +100,7 @@ class chosen {
       run_again(plan, x, number, how);
       for (std::size_t w = 0; w < x.weights.size(); ++w) {
         const bool in_turns = shape_.micro_batches > 1 || how.in_turns(x);
-        take_weight(plan, x.weights[w], c, {-1, zero_of(v.op, static_cast<int>(w), v), grid, in_turns, {}, {}}, part, part_of);
+        take_weight(plan, x.weights[w], c, {-1, zero_of(v.op, static_cast<int>(w), v), grid, in_turns, x.weights[w].alone, {}, {}}, part, part_of);
       }
       take_sources(plan, x, c, grid, part, part_of);
     }
@@ -196,8 +197,8 @@ class chosen {
     for (int d = 0; d < grid_dimensions && axis < 0; ++d)
       if (z.shared[d]) axis = policy::detail::uncut_axis(plan, z.parameter, replicas, mode_name(modes[d]));
     if (axis < 0 || replicas < 2) return;
-    if (z.stage == 3) return store_cut(plan, z, axis);
-    if (z.stage == 2)
+    if (z.stage == 3) return store_cut(plan, z, axis, caused);
+    if (z.stage == 2 && !z.in_turns && z.alone)
       for (int through : z.read_through)
         for (int op : caused[static_cast<std::size_t>(through)])
           if (g.ops[op].when == pass::backward)  // what brings a gradient into the type that is stored
@@ -213,7 +214,7 @@ class chosen {
     }
   }
   // What brings the parameter into the type of use works on a part too. Updates, and gradients on their way back, inherit.
-  void store_cut(plan_base& plan, zero_choice const& z, int axis) const {
+  void store_cut(plan_base& plan, zero_choice const& z, int axis, std::vector<std::vector<int>> const& caused) const {
     graph_data const& g = plan.graph();
     axis_info const* const along = g.ops[z.parameter].info->dims[axis].axis;
     auto cut_by_all = [&](int op, int letter) {
@@ -224,6 +225,10 @@ class chosen {
     for (int op : z.read_through)
       for (int l = 0; l < g.ops[op].info->dim_count; ++l)
         if (g.ops[op].info->dims[l].axis->id == along->id && !g.ops[op].info->dims[l].whole) cut_by_all(op, l);
+    if (!z.in_turns)
+      for (int through : z.read_through)
+        for (int op : caused[static_cast<std::size_t>(through)])
+          if (g.ops[op].when == pass::backward) inherit(plan, op);  // terms are sent as they are made, and converted in pieces
     if (z.read_through.empty() && !z.in_turns) plan.op_trans(op_ref{&g, z.parameter}, replicate{2, "fetch"}, 0);
   }
   void cut_letter(plan_base& plan, int op, int letter, zero_choice const& z) const {

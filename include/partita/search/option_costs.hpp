@@ -127,7 +127,7 @@ class option_costs {
   }
   double all_reduced(searched_weight const& w) const {
     constexpr bool everywhere[grid_dimensions]{true, true};
-    return grid_.collective(collective_kind::all_reduce, everywhere, w.sent_bytes);
+    return grid_.collective(collective_kind::all_reduce, everywhere, w.gradient_bytes);
   }
   static std::size_t ceiling(std::size_t whole, int pieces) {
     const std::size_t n = static_cast<std::size_t>(pieces);
@@ -163,12 +163,14 @@ class option_costs {
     }
     const double stored = share * w.stored_bytes, used = share * w.used_bytes, gradient = share * w.gradient_bytes;
     const bool in_turns = turns > 1 || how_.micro_batches > 1;
+    // Between devices a gradient goes in the type in which it is summed, but for one term that is cut as it is received.
+    const double sent = zero >= 2 && w.alone && !in_turns ? w.term_bytes : w.gradient_bytes;
     // Turns read copies of their parts, unless these are runs of memory; the gradient of one is there beside the sum.
     if (turns > 1)
       for (int a = 0; a < rank; ++a)
         if (w.letter[a] == along) {
           if (a > 0) r.held += w.used_bytes > 0 ? used : stored;
-          r.held += share * w.sent_bytes / turns;
+          r.held += share * w.term_bytes / turns;
         }
     // ZeRO shares what replicas would all hold, if some axis is long enough.
     bool shares = false;
@@ -177,17 +179,21 @@ class option_costs {
       shares = shares || (cut_pieces[a] == 1 && whole >= static_cast<std::size_t>(replicas));
     }
     if (w.trained && w.owned && w.alone && zero >= 3 && shares && replicas > 1) {
-      add_stored_cut(r, w, replicas, partial, share, in_turns);
+      add_stored_cut(r, w, replicas, partial, share, share * sent, in_turns);
     } else {
       r.held += w.owned ? stored + used : w.used_bytes > 0 ? used : stored;
       if (!w.trained) return r;
-      r.held += gradient;  // summed in the type of use, then of another type: never both of all
+      r.held += gradient;
     }
-    const double together = over_both(zero >= 2 && shares ? collective_kind::reduce_scatter : collective_kind::all_reduce, partial, share * w.sent_bytes);
+    if (in_turns && w.term_bytes < w.gradient_bytes) {
+      r.transient += share * w.term_bytes;      // beside the sum, until it is converted
+      if (w.owned && !w.alone) r.held += gradient;  // the sum of another reader, which arrives beside this one's
+    }
+    const double together = over_both(zero >= 2 && shares ? collective_kind::reduce_scatter : collective_kind::all_reduce, partial, share * sent);
     r.step += std::max(0.0, together - hidden);
     if (!w.owned) {
       const int other = grid_.devices() < grid_.of().devices() ? grid_.devices() : 0;
-      r.step += grid_.of().send(0, other, share * w.sent_bytes);  // to the first reader
+      r.step += grid_.of().send(0, other, share * sent);  // to the first reader
       return r;
     }
     const int parts = zero > 0 && shares ? replicas : 1;
@@ -217,12 +223,12 @@ class option_costs {
   // ZeRO 3: stored in as many parts as there are replicas. What casts it works on a part, and its result is gathered once a
   // step, as the parameter itself is where there are micro-batches; without, it is gathered for the forward pass and again
   // for the backward pass, and its gradient, once made, is scattered.
-  void add_stored_cut(cost& r, searched_weight const& w, int parts, bool const* over, double share, bool in_turns) const {
+  void add_stored_cut(cost& r, searched_weight const& w, int parts, bool const* over, double share, double sent, bool in_turns) const {
     const double stored = share * w.stored_bytes, used = share * w.used_bytes, gradient = share * w.gradient_bytes;
     r.held += stored / parts + gradient / parts;
     if (w.used_bytes > 0 || in_turns) {
       const double fetched = w.used_bytes > 0 ? used : stored;
-      r.held += fetched + share * w.sent_bytes;
+      r.held += fetched + sent;
       r.step += gather(over, fetched);
     } else {
       r.transient += stored + gradient;

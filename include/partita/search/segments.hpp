@@ -27,8 +27,8 @@ struct searched_weight {
   int letter[max_rank]{};           // per axis of the parameter: the reader's letter, or -1
   bool owned = false;               // this reader is the first one: what is stored counts here
   bool alone = true;                // and the only one: it may be stored cut (ZeRO 3)
-  // used: as it is read, where that is another type; sent: its gradient, as devices sum it
-  double stored_bytes = 0, used_bytes = 0, gradient_bytes = 0, sent_bytes = 0, state_bytes = 0;
+  // used: as it is read, where that is another type; gradient: as it is summed; term: as one is made
+  double stored_bytes = 0, used_bytes = 0, gradient_bytes = 0, term_bytes = 0, state_bytes = 0;
   std::vector<caused_op> updates;   // letters are the parameter's axes
   bool trained = false;
 };
@@ -265,7 +265,7 @@ class segmenter {
     w.trained = gradient >= 0;
     if (w.trained) {
       w.gradient_bytes = bytes_of(g_.operand_of(gradient));
-      w.sent_bytes = w.read_through.empty() ? w.gradient_bytes : std::min(w.gradient_bytes, w.used_bytes);
+      w.term_bytes = w.read_through.empty() ? w.gradient_bytes : std::min(w.gradient_bytes, w.used_bytes);
     }
     for (int u : updates_[at(w.op)]) {
       op_info const& f = *entry(u).info;
