@@ -135,6 +135,29 @@ TEST_CASE("under micro-batches ZeRO 2 and 3 scatter every gradient as it is made
   }
 }
 
+TEST_CASE("of a weight that is cut in time ZeRO cuts the other axis, so that its gradient's sum is kept in pieces") {
+  const auto p = pt::plan<model>::by([](pt::plan_base& plan) {
+    pt::policy::data_parallel_of{4}(plan);
+    pt::policy::micro_batches_of{2}(plan);
+    pt::policy::coshard_of{&pt::axis_of<inner>::info, 2, "block.*"}(plan);
+    pt::policy::zero_of{2, 4}(plan);
+  });
+  pt::completed c;
+  REQUIRE(describe(pt::verify_plan(p.traced(), p, c)) == "");
+  int in_pieces = 0, in_turns = 0;
+  for (pt::node const& n : c.nodes) {
+    if (!pt::detail::sums_over_time(c, n) || p.traced().operand_of(c.values[n.first_value].tensor).rank != 2) continue;
+    if (p.traced().ops[n.op].when != pt::pass::backward || p.traced().ops[n.op].info->kind != "linear.weight") continue;
+    pt::layout const& terms = c.values[c.input(n, 0)].lay;
+    for (int k = 0; k < terms.count; ++k) {
+      in_pieces += !terms.parts[k].partial() && !terms.parts[k].in_time();
+      in_turns += !terms.parts[k].partial() && terms.parts[k].in_time();
+    }
+  }
+  CHECK(in_pieces == tower::weights);
+  CHECK(in_turns == tower::weights);
+}
+
 TEST_CASE("a weight is gathered ahead of its time where an order says so") {
   // How many ops of the forward pass come before the gather of block 2's first weight.
   auto ops_before = [](bool ahead) {
