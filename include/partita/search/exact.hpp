@@ -56,8 +56,8 @@ inline exact_outcome exact(problem const& p, exact_options const& how = {}, choi
     }
   }
   // The one with the least bound next. A bound is first what is known without the shape, then what fits into its memory, then
-  // what the shape's tables say.
-  enum step { untouched, packed, bounded, solved };  // solved: without listing
+  // what the shape's tables say, then both together.
+  enum step { untouched, packed, bounded, priced, solved };  // solved: without listing
   struct open {
     double bound;
     int id;
@@ -106,6 +106,10 @@ inline exact_outcome exact(problem const& p, exact_options const& how = {}, choi
       continue;
     }
     shape_solver& s = shape_of(id);
+    if (next.taken == bounded) {
+      queue.push({std::max(next.bound, configuration_solver(p, stretches, s, next.id, how).priced_bound()), next.id, priced});
+      continue;
+    }
     auto& solver = solvers[next.id];
     if (!solver) {
       solver = std::make_unique<configuration_solver>(p, stretches, s, next.id, how);

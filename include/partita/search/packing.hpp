@@ -15,11 +15,24 @@
 
 namespace partita::spaces {
 
+// Time and memory of a segment in one number: no way through it has a smaller `load * seconds + price * bytes`, with so many
+// micro-batches in flight.
+struct priced_segment {
+  int in_flight = 1;
+  double load = 1, price = 0, cost = 0;
+};
+
 class stage_packing {
  public:
+  // Prices for some numbers in flight, in rising order. Between two of them costs are no less than the line through both, as
+  // the least of linear functions is.
+  using prices = std::vector<priced_segment>;
+
   // `counts`: per kind, how many segments of the chain are of it.
-  stage_packing(configuration const& c, std::vector<int> const& counts, shape_needs const& needs, double limit)
-      : needs_(needs), m_(needs.micro_batches), fill_(c.schedule.fill) {
+  // `priced`: of the main kind, as far as is known.
+  stage_packing(configuration const& c, std::vector<int> const& counts, shape_needs const& needs, double limit,
+                std::vector<prices> const& priced = {})
+      : needs_(needs), m_(needs.micro_batches), fill_(c.schedule.fill), limit_(limit) {
     std::vector<int> in_flight;
     for (int s = 0; s < c.stages; ++s) in_flight.push_back(c.schedule.in_flight(s, c.stages, needs.micro_batches));
     std::sort(in_flight.begin(), in_flight.end(), std::greater<int>());
@@ -28,11 +41,19 @@ class stage_packing {
       if (counts[k] * load(needs.kinds[k]) > counts[main_] * load(needs.kinds[main_])) main_ = k;
     }
     wanted_ = counts[main_];
-    for (int w : in_flight) add_stage(w, limit);
+    for (int w : in_flight) add_stage(w, limit, priced);
     for (std::size_t k = 0; k < counts.size(); ++k)
       if (k != main_ && counts[k] > 0) others_ += counts[k] * share_of(needs.kinds[k], in_flight);
   }
 
+  // The kind of segment that takes the longest in all.
+  int main_kind() const { return static_cast<int>(main_); }
+  // Seconds of load that a byte is worth where some segments run again and others do not; or where time and memory weigh alike.
+  double price_of_byte(int w) const {
+    if (trades()) return worth_of_byte(w);
+    const double bytes = main().held + w * flight_again();
+    return bytes > 0 ? load(main()) / bytes : 0;
+  }
   // No plan takes less than this, or than `at_least`. What is `enough` need not be exceeded.
   double least(double at_least, double enough) const {
     if (wanted_ == 0 || possible(at_least)) return at_least;
@@ -50,11 +71,14 @@ class stage_packing {
   }
 
  private:
-  // The most segments of the kind that takes the longest in all that a stage can have. By time alone all stages are alike.
+  // What bounds how many segments of the main kind a stage can have, beside their time, which does so on all stages alike.
+  struct line {
+    double per_second = 0, at_none = infinite;  // of the load that is allowed
+    double load = 0, price = 0;
+  };
   struct lines {
-    double in_memory = infinite;                // all run again
-    double per_second = 0, at_none = infinite;  // time and memory together
-    double free = infinite, again = 0;          // so many fit kept; every one more makes so many run again
+    std::vector<line> all;
+    double free = infinite, again = 0;  // so many fit kept; every one more makes so many run again
   };
   // What a segment adds to the time of all micro-batches but for filling.
   double load(segment_needs const& x) const { return (m_ - fill_) * x.seconds + x.step; }
@@ -64,44 +88,50 @@ class stage_packing {
   // Seconds of load that a byte is worth where some segments run again and others do not.
   double worth_of_byte(int w) const { return (m_ - fill_) * main().again / (w * (main().flight_kept - main().flight_again)); }
 
-  void add_stage(int w, double limit) {
+  void add_stage(int w, double limit, std::vector<prices> const& priced) {
     lines x;
     if (limit < infinite) {
       const double lean = main().held + w * flight_again();
-      if (lean > 0) x.in_memory = limit / lean;
+      add_line(x, {w, 0, 1, lean}, limit);
       if (trades()) {
-        const double worth = worth_of_byte(w), each = load(main()) + (m_ - fill_) * main().again + worth * lean;
-        if (each > 0) {
-          x.per_second = 1 / each;
-          x.at_none = worth * limit / each;
-        }
-        const double kept = w * (main().flight_kept - main().flight_again);
+        const double price = worth_of_byte(w), kept = w * (main().flight_kept - main().flight_again);
+        add_line(x, {w, 1, price, load(main()) + (m_ - fill_) * main().again + price * lean}, limit);
         x.free = limit / (lean + kept);
         x.again = 1 + lean / kept;
       }
+      for (prices const& some : priced)
+        if (!some.empty()) add_line(x, between(some, w), limit);
     }
-    stages_.push_back(x);
+    stages_.push_back(std::move(x));
+  }
+  static void add_line(lines& to, priced_segment const& x, double limit) {
+    if (x.cost > 0 && x.cost < infinite) to.all.push_back({x.load / x.cost, x.price * limit / x.cost, x.load, x.price});
+  }
+  static priced_segment between(prices const& some, int w) {
+    std::size_t k = 0;
+    while (k + 1 < some.size() && some[k].in_flight < w) ++k;
+    priced_segment const& b = some[k];
+    if (k == 0 || b.in_flight <= w) return b.in_flight == w ? b : priced_segment{};
+    priced_segment const& a = some[k - 1];
+    const double of_a = b.price * (b.in_flight - w), of_b = a.price * (w - a.in_flight), share = of_a / (of_a + of_b);
+    return {w, a.load, share * a.price + (1 - share) * b.price, share * a.cost + (1 - share) * b.cost};
   }
   // In every line another kind of segment takes the place of at least so many of the main one.
   double share_of(segment_needs const& x, std::vector<int> const& in_flight) const {
-    double least = load(main()) > 0 ? load(x) / load(main()) : 0;
-    if (stages_.front().in_memory == infinite) return least;
-    for (std::size_t s = 0; s < stages_.size(); ++s) {
-      const int w = in_flight[s];
-      const double lean = x.held + w * std::min(x.flight_kept, x.flight_again), own = main().held + w * flight_again();
-      if (own > 0) least = std::min(least, lean / own);
-      if (stages_[s].at_none == infinite) continue;
-      const double worth = worth_of_byte(w), kept = load(x) + worth * (x.held + w * x.flight_kept);
-      const double cheapest = std::min(kept, load(x) + (m_ - fill_) * x.again + worth * (x.held + w * x.flight_again));
-      least = std::min(least, cheapest * stages_[s].per_second);
-    }
-    return least;
+    double least = load(main()) > 0 ? load(x) / load(main()) : infinite;
+    for (std::size_t s = 0; s < stages_.size(); ++s)
+      for (line const& l : stages_[s].all) {
+        const double cost = l.load > 0 ? l.load / l.per_second : l.price * limit_ / l.at_none;
+        const double kept = l.load * load(x) + l.price * (x.held + in_flight[s] * x.flight_kept);
+        const double again = l.load * (load(x) + (m_ - fill_) * x.again) + l.price * (x.held + in_flight[s] * x.flight_again);
+        least = std::min(least, std::min(kept, again) / cost);
+      }
+    return least < infinite ? least : 0;
   }
 
   double most_in(lines const& x, double load_allowed) const {
-    double most = x.in_memory;
-    if (load(main()) > 0) most = std::min(most, load_allowed / load(main()));
-    if (x.at_none < infinite) most = std::min(most, load_allowed * x.per_second + x.at_none);
+    double most = load(main()) > 0 ? load_allowed / load(main()) : infinite;
+    for (line const& l : x.all) most = std::min(most, l.per_second > 0 ? load_allowed * l.per_second + l.at_none : l.at_none);
     return most;
   }
   // Is there room for all segments when a step takes `time`?
@@ -134,7 +164,7 @@ class stage_packing {
   }
 
   shape_needs const& needs_;
-  double m_, fill_, all_seconds_ = 0, wanted_ = 0, others_ = 0;
+  double m_, fill_, limit_, all_seconds_ = 0, wanted_ = 0, others_ = 0;
   std::size_t main_ = 0;
   std::vector<lines> stages_;
 };

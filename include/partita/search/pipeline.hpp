@@ -38,6 +38,31 @@ class configuration_solver {
     if (first_ < 0) first_ = measure();
     return first_;
   }
+  // The same closer, within the memory limit: the segment that takes most has its time and memory weighed together, by the tables,
+  // for some numbers of micro-batches in flight and prices of a byte.
+  double priced_bound() {
+    const double least = first_bound();
+    if (!p_.needs || p_.limit == infinite || least == infinite) return least;
+    const shape_needs needs = raised_needs();
+    const stage_packing plain(c_, q_.counts(), needs, p_.limit);
+    const run_of_segments main{plain.main_kind(), 1};
+    std::vector<stage_packing::prices> priced;
+    constexpr double factors[]{0, 0.5, 1, 2};  // of the price of a byte; 0: memory alone
+    for (double factor : factors) {
+      priced.emplace_back();
+      for (int s = stages_, last = 0; s-- > 0;) {
+        const int w = c_.schedule.in_flight(s, stages_, s_.of().micro_batches);
+        if (w <= last || (s > 0 && w < 2 * last)) continue;
+        last = w;
+        priced_segment x{w, factor > 0 ? 1.0 : 0.0, factor > 0 ? factor * plain.price_of_byte(w) : 1, infinite};
+        if (!(x.price > 0)) continue;
+        for (int g = 0; g < s_.grids(); ++g)
+          x.cost = std::min(x.cost, s_.grid(g).through_all({main}, {x.load * (m_ - fill_), x.load}, x.price, w).least());
+        priced.back().push_back(x);
+      }
+    }
+    return stage_packing(c_, q_.counts(), needs, p_.limit - least_running(), priced).least(least, known_);
+  }
   // `lists`: as far as it takes. Otherwise until ways would have to be listed; the answer is `open` then. `known`: the time
   // of the best choice known. `others`: no other configuration has a bound below it; when this one's rises above, it pauses.
   answer solve(double known, bool lists, double others) {
@@ -91,6 +116,10 @@ class configuration_solver {
   // What fits, with what the tables say about time.
   double packed(double least) const {
     if (!p_.needs || p_.limit == infinite) return least;
+    const shape_needs needs = raised_needs();
+    return stage_packing(c_, q_.counts(), needs, p_.limit).least(least, known_);
+  }
+  shape_needs raised_needs() const {
     shape_needs needs = p_.needs(c_.shape);
     for (std::size_t k = 0; k < needs_.size(); ++k) {
       segment_needs& x = needs.kinds[k];
@@ -98,15 +127,19 @@ class configuration_solver {
       x.seconds = std::max(x.seconds, needs_[k].time);
       x.step = std::max(x.step, needs_[k].worth - m_ * x.seconds);
     }
-    return stage_packing(c_, q_.counts(), needs, p_.limit).least(least, known_);
+    return needs;
   }
-  // Looks at no more stages than it takes to have a chain of them. False: no chain fits, or none is fast enough.
-  bool open_window(answer& a) {
+  // Bytes that some segment needs while it runs.
+  double least_running() {
     double running = infinite;
     for (std::size_t k = 0; k < needs_.size(); ++k)
       for (int g = 0; g < s_.grids() && q_.counts()[k] > 0; ++g)
         running = std::min(running, s_.grid(g).least_running({{static_cast<int>(k), 1}}));
-    window_.measure(needs_, p_.limit - (p_.limit < infinite ? running : 0), [&](int in_flight, int kind) {
+    return running;
+  }
+  // Looks at no more stages than it takes to have a chain of them. False: no chain fits, or none is fast enough.
+  bool open_window(answer& a) {
+    window_.measure(needs_, p_.limit < infinite ? p_.limit - least_running() : infinite, [&](int in_flight, int kind) {
       double least = infinite;
       for (int g = 0; g < s_.grids(); ++g) least = std::min(least, s_.grid(g).through_all({{kind, 1}}, {0, 0}, 1, in_flight).least());
       return least;
