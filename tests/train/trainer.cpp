@@ -46,6 +46,9 @@ TEST_CASE("every input is given once, whole, in its type") {
 TEST_CASE("extents, devices and plans that do not fit") {
   CHECK_THROWS_WITH_AS((pt::trainer<adamw_training>{adamw_training{}, small_plan{}, pt::cpu{}}),
                        Contains("axis sample has no extent"), pt::error);
+  CHECK_THROWS_WITH_AS((pt::trainer<adamw_training>{adamw_training{}, small_plan{}, pt::cpu{},
+                                                    pt::bind<small::sample>(std::size_t{1} << 61)}),
+                       Contains("more than 2^60 points together, with 2305843009213693952 along sample"), pt::error);
   CHECK_THROWS_WITH_AS((pt::trainer<adamw_training>{adamw_training{}, small_plan{.data = 2, .tensor = 2},
                                                     pt::cpu{.devices = 3}, pt::bind<small::sample>(12)}),
                        Contains("the plan is for 4 devices, there are 3"), pt::error);

@@ -9,8 +9,8 @@
 
 namespace partita {
 
-// Throws partita::error if an axis of the graph has no extent, if one axis made of two is not their product, or if an
-// axis and another name of it differ.
+// Throws partita::error if an axis of the graph has no extent, if an op is too large to be counted, if one axis made of two
+// is not their product, or if an axis and another name of it differ.
 inline void check_extents(graph_data const& g) {
   auto known = [&](axis_info const* axis) {
     const std::size_t extent = g.extent(axis);
@@ -37,6 +37,13 @@ inline void check_extents(graph_data const& g) {
   };
   for (int op = 0; op < g.ops.size; ++op) {
     op_info const& info = *g.ops[op].info;
+    double points = 1;
+    for (int d = 0; d < info.dim_count; ++d) {
+      points *= static_cast<double>(known(info.dims[d].axis));
+      if (points > 0x1p60)  // bytes and times are counted in 64 bits
+        throw_error({g.name(op).view(), " (", info.kind, "): its axes have more than 2^60 points together, with ",
+                     known(info.dims[d].axis), " along ", info.dims[d].axis->name});
+    }
     for (int i = 0; i < info.input_count; ++i) check(op, info, info.inputs[i]);
     for (int o = 0; o < info.output_count; ++o) check(op, info, info.outputs[o]);
   }
