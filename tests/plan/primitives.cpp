@@ -203,3 +203,12 @@ TEST_CASE("what is wrong with a plan is said in words") {
         }).find("too many dimensions") != std::string::npos);
   CHECK(wrong<planned_mlp>([](auto& plan) { plan.op_assign(plan.ops(), pt::grid{{"a", 0}}); }).find("device") != std::string::npos);
 }
+
+TEST_CASE("pieces and devices that nobody could count are refused") {
+  CHECK(wrong<planned_mlp>([](auto& p) { p.op_assign(p.ops(), pt::grid{{"a", 65536}, {"b", 65536}}); })
+            .find("on a grid of more than 2^24 devices") != std::string::npos);
+  CHECK(wrong<planned_mlp>([](auto& p) {
+          p.op_trans(p.ops(), pt::replicate{1 << 20, "a"});
+          p.op_trans(p.ops(), pt::replicate{1 << 20, "b"});
+        }).find("cut into more than 2^30 pieces") != std::string::npos);
+}

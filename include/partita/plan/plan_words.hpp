@@ -9,6 +9,7 @@ namespace partita {
 
 class plan_words {
  public:
+  static constexpr long most_pieces = 1L << 30, most_devices = 1L << 24;  // of an op: pieces are counted in 32 bits
   constexpr graph_data const& graph() const { return *graph_; }
   constexpr growing<mode_name> const& modes() const { return modes_; }
   constexpr int const* sizes(int at) const { return at < 0 ? nullptr : sizes_.at + at; }
@@ -102,6 +103,9 @@ class plan_words {
   // `op`: whose plan it is, or which makes the tensor that it is about.
   constexpr void push_cut(op_plan& p, int op, op_cut const& c) {
     if (p.cut_count == max_parts) return note_op(wrong::too_many_cuts, op, nullptr, 0, max_parts, c.line);
+    long pieces = c.pieces;
+    for (int i = 0; i < p.cut_count; ++i) pieces *= p.cuts[i].pieces;
+    if (pieces > most_pieces) return note_words("an op is cut into more than 2^30 pieces", c.line);
     for (int i = 0; i < p.cut_count; ++i)
       if (p.cuts[i].mode == c.mode) {
         finding f = about(wrong::mode_used_twice, op, nullptr, 2, 1, c.line);
@@ -114,6 +118,9 @@ class plan_words {
     if (p.level_count == max_levels) return note_op(wrong::too_many_cuts, op, nullptr, 0, max_levels, line);
     if (l.extent < 1 || l.coordinate >= l.extent)
       return note_op(wrong::device_out_of_range, op, nullptr, l.coordinate, l.extent, line);
+    long places = l.extent;
+    for (int i = 0; i < p.level_count; ++i) places *= p.levels[i].extent;
+    if (places > most_devices) return note_words("an op is on a grid of more than 2^24 devices", line);
     for (int i = 0; i < p.level_count; ++i)
       if (p.levels[i].mode == l.mode) {
         finding f = about(wrong::dimension_assigned_twice, op, nullptr, 2, 1, line);
