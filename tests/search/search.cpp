@@ -279,6 +279,26 @@ TEST_CASE("constraints that leave nothing say which") {
     return std::string();
   };
   CHECK(message(constrained<only::axes<"block.0.up">, only::pieces<"block.0.up", 2, 8>>()).find("block.0.up") != std::string::npos);
+  CHECK(message(constrained<only::micro_batches<4, 0>>()) == "search: the constraint 'micro_batches' has 0; give numbers from 1 on");
+  CHECK(message(constrained<only::chunks<-1>>()).find("'chunks' has -1") != std::string::npos);
+  CHECK(message(constrained<only::zero<4>>()).find("'zero' has 4; give numbers from 0 to 3") != std::string::npos);
+  CHECK(message(constrained<only::devices<-2>>()).find("'devices' is -2") != std::string::npos);
+  constraints given;
+  given.memory = -1;
+  CHECK(message(given).find("'memory' is -1") != std::string::npos);
+  given.memory = 1e-3;  // however far off, what would do is told
+  CHECK(message(given).find("MiB would do (constraint 'memory')") != std::string::npos);
+}
+
+TEST_CASE("a plan fits into the smallest of unequal devices") {
+  cluster c = slow_cluster();
+  c.kinds.push_back(c.kinds[0]);
+  c.kinds[1].name = "small";
+  c.kinds[1].memory = 5e5;
+  c.devices = {{c.kinds[0].name, 6}, {"small", 2}};
+  CHECK(search<trained>(c).memory <= 5e5);
+  CHECK(simulate<trained>(search<trained>(c).plan, c).fits());
+  CHECK(search<trained>(c, constrained<only::devices<6>>()).memory > 5e5);
 }
 
 TEST_CASE("an expert's plans are simulated, and the best of both is no slower than either") {

@@ -6,6 +6,7 @@
 
 #include <partita/core/axis.hpp>
 #include <partita/core/glob.hpp>
+#include <partita/core/words.hpp>
 
 namespace partita {
 
@@ -42,6 +43,23 @@ struct constraints {
   std::vector<int> coshard;                 // how many pieces, in time, the heads and features of a block may have; empty: 1
   glob stage_begins{"*"};                   // names of blocks ("block.3") that a stage may begin with
 };
+
+// Throws error where a number is none that a plan can have.
+inline void check_constraints(constraints const& c) {
+  auto from_one = [](std::vector<int> const& numbers, const char* name) {
+    for (int n : numbers)
+      if (n < 1) throw_error({"search: the constraint '", name, "' has ", n, "; give numbers from 1 on"});
+  };
+  from_one(c.stages, "stages");
+  from_one(c.devices_per_stage, "devices_per_stage");
+  from_one(c.micro_batches, "micro_batches");
+  from_one(c.chunks, "chunks");
+  from_one(c.coshard, "coshard");
+  for (int stage : c.zero)
+    if (stage < 0 || stage > 3) throw_error({"search: the constraint 'zero' has ", stage, "; give numbers from 0 to 3"});
+  if (c.devices < 0) throw_error({"search: the constraint 'devices' is ", c.devices, "; give the number of devices, or 0 for all"});
+  if (!(c.memory >= 0)) throw_error({"search: the constraint 'memory' is ", c.memory, "; give bytes of a device, or 0 for all of it"});
+}
 
 // The same as types.
 namespace only {

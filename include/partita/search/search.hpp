@@ -139,7 +139,7 @@ inline double least_memory_that_does(graph_data const& g, int forward_ops, costs
   for (int i = 0; !fits(high); ++i) {
     if (i == 40) return spaces::infinite;
     low = high;
-    high *= 1.5;
+    high *= i < 8 ? 1.5 : 4;  // where a limit is far off, as in another unit
   }
   while (high > low * 1.01) {
     const double middle = (low + high) / 2;

@@ -26,6 +26,7 @@ class plan_space {
   // `g` and `k` must outlive this.
   plan_space(graph_data const& g, int forward_ops, costs const& k, constraints const& c)
       : graph_(&g), costs_(&k), given_(c), model_(find_segments(g, forward_ops)) {
+    check_constraints(c);
     set_rules();
     name_kinds(model_);
     boundary_ = cut_options::boundary_axes(model_);
@@ -164,6 +165,12 @@ class plan_space {
     });
     return all;
   }
+  // Bytes of the smallest of the devices: any of them may get the fullest stage.
+  double least_memory() const {
+    double bytes = costs_->memory(0);
+    for (int d = 1; d < available_; ++d) bytes = std::min(bytes, costs_->memory(d));
+    return bytes;
+  }
   // Bytes that a plan holds on all devices together, at the least.
   double least_held() const {
     double bytes = 0;
@@ -241,7 +248,7 @@ class plan_space {
       problem_.chain.push_back(s.kind);
       problem_.may_begin.push_back(given_.stage_begins.contains(s.name));
     }
-    problem_.limit = given_.memory > 0 ? given_.memory : costs_->memory(0);
+    problem_.limit = given_.memory > 0 ? given_.memory : least_memory();
     const double work = least_work(), held = least_held();
     const std::vector<searched_schedule> schedules = searched_schedule::all_of(given_);
     const bool begins_anywhere = std::find(problem_.may_begin.begin(), problem_.may_begin.end(), false) == problem_.may_begin.end();
