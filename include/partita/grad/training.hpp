@@ -1,4 +1,4 @@
-// What is traced, planned, verified, searched and trained: a model, an optimizer, clipping (DESIGN section 1).
+// What is traced, planned, verified, searched and trained: a model, an optimizer, clipping.
 #pragma once
 #include <tuple>
 

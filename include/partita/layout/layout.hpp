@@ -1,4 +1,4 @@
-// How a tensor lies on devices and in time (DESIGN D7): every mode of the grid, and every mode in time, splits an axis,
+// How a tensor lies on devices and in time: every mode of the grid, and every mode in time, splits an axis,
 // holds partial results, or (when it is not listed) replicates.
 #pragma once
 #include <partita/core/growing.hpp>

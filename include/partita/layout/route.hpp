@@ -1,5 +1,5 @@
 // From any layout to any other, on the same devices or on others: a chain of collectives where the grids have one shape or
-// can be given one; else a chain, boxes from device to device, and a chain on arrival (DESIGN D7).
+// can be given one; else a chain, boxes from device to device, and a chain on arrival.
 #pragma once
 #include <array>
 

@@ -1,4 +1,4 @@
-// From one layout to another on grids of one shape: the cheapest chain of collectives (DESIGN D7). A collective is over one
+// From one layout to another on grids of one shape: the cheapest chain of collectives. A collective is over one
 // dimension of the grid or over several at once. Cuts in time are the same in both layouts and stay as they are.
 #pragma once
 #include <partita/layout/layout_search.hpp>

@@ -1,4 +1,4 @@
-// The annotation language of ops (DESIGN D5), parsed in constant evaluation: "b s h+, h+ f -> b s f".
+// The annotation language of ops, parsed in constant evaluation: "b s h+, h+ f -> b s f".
 //   a letter      an axis; the same letter is the same axis in every operand
 //   '+'           the axis is missing from an output; cutting it gives partial results there
 //   '^'           whole: never cut

@@ -1,4 +1,4 @@
-// Building ops: what every interpreter of a model does when an op is applied (DESIGN D2).
+// Building ops: what every interpreter of a model does when an op is applied.
 #pragma once
 #include <tuple>
 #include <utility>

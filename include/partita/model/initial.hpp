@@ -1,5 +1,5 @@
 // Initial values of parameters. They depend on the parameter's name, the seed and an element's index in the whole tensor
-// alone, so that every plan begins alike (DESIGN D10).
+// alone, so that every plan begins alike.
 #pragma once
 #include <cstddef>
 #include <cstdint>

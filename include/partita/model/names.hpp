@@ -1,4 +1,4 @@
-// Names of ops that do not depend on node ids, which differ between constant evaluation and run time (DESIGN D2). What
+// Names of ops that do not depend on node ids, which differ between constant evaluation and run time. What
 // leaves the process, and every random stream, goes by them.
 #pragma once
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Tensor handles (DESIGN D1): the type carries dtype and axes, the value is a node id of a graph.
+// Tensor handles: the type carries dtype and axes, the value is a node id of a graph.
 #pragma once
 #include <tuple>
 #include <type_traits>

@@ -65,7 +65,7 @@ struct completion : tensor_arrivals {
   }
 
   // Terms of a sum that are converted to the wider type in which they are to be added (of gradients made in bf16, to f32) are
-  // converted one by one, so that sums over time are made in that type (DESIGN D10). Where nothing is said of the conversion
+  // converted one by one, so that sums over time are made in that type. Where nothing is said of the conversion
   // it stands where the terms are made, and sums over devices are made in that type too. Where it is cut or placed, each term
   // is brought there first: summed over devices in its own type, and rounded once. Where an order puts the sum before the
   // conversion, terms are summed over time in their own type.

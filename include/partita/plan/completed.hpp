@@ -1,4 +1,4 @@
-// The completed plan: everything a plan implies, explicit (DESIGN section 1). Nodes are per op, not per piece: space
+// The completed plan: everything a plan implies, explicit. Nodes are per op, not per piece: space
 // coordinates and time indices are expanded by lowering.
 #pragma once
 #include <partita/plan/plan.hpp>

@@ -12,7 +12,8 @@ namespace partita {
 using mode_name = text<24>;
 
 // A cut along an axis into pieces, under the name of a mode. `split<ffn, 'm'>` names the letter where the axis is bound
-// to two. `split<ffn>{2, "tensor", {300, 212}}` gives the sizes; `folded(...)` and `skewed(...)` say which piece is which.
+// to two. `split<ffn>{2, "tensor", {300, 212}}` gives the sizes, which live as long as the call that takes the cut; `folded(...)`
+// and `skewed(...)` say which piece is which.
 template <class Axis, char Letter = 0> struct split {
   int pieces = 1;
   mode_name mode{};
@@ -100,7 +101,7 @@ struct phase {
 template <class Axis> struct with_axis {};
 template <class Axis> inline constexpr with_axis<Axis> with{};
 
-// What completion puts between ops (DESIGN section 1): the change of layout by which a tensor arrives at its readers (of a
+// What completion puts between ops: the change of layout by which a tensor arrives at its readers (of a
 // parameter: its use), and the sum of its pieces in time. `plan.moves(...)`, `plan.uses(...)` and `plan.accumulates(...)` make
 // such keys.
 enum class between : signed char { nothing, move, accumulate };

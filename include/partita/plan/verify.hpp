@@ -1,4 +1,4 @@
-// Verification of plans: cover, flow and order, in constant evaluation or at run time by the same functions (DESIGN D14).
+// Verification of plans: cover, flow and order, in constant evaluation or at run time by the same functions.
 #pragma once
 #include <type_traits>
 

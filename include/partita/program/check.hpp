@@ -1,4 +1,4 @@
-// An independent check of lowered programs (DESIGN D14). It reads the instruction lists of all ranks, with the fields that
+// An independent check of lowered programs. It reads the instruction lists of all ranks, with the fields that
 // an executor uses, and the model's graph; it shares no code with lowering and has seen neither plan nor completed plan.
 // It follows which part of which tensor, reduced from which pieces, every range of bytes holds, over both lanes and all
 // ranks, and concludes that what is stored and given out after the step is what the graph says.

@@ -1,4 +1,4 @@
-// One order of all instances for all ranks (DESIGN D8): list scheduling in integer time. Every rank runs its projection.
+// One order of all instances for all ranks: list scheduling in integer time. Every rank runs its projection.
 #pragma once
 #include <algorithm>
 #include <cstdint>

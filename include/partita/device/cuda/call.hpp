@@ -3,7 +3,7 @@
 // The `kernel` of an op is a few loops over teams, one after the other, and products of matrices. The host runs it once for
 // each piece, with a call that records: every loop is written down as a launch, every product as a product, and no element
 // is touched. A launch runs the same function in every block, with a call that skips all loops but the launch's own. So a
-// kernel is written once (DESIGN D11), needs no closure in a kernel's name, and costs a launch for each loop it has.
+// kernel is written once, needs no closure in a kernel's name, and costs a launch for each loop it has.
 //
 // For that a kernel's loops depend on extents, attributes and `training` alone, never on what tensors hold; scalars are read
 // by `call.scalar`, and written in `call.once`. It is marked PARTITA_HOST_DEVICE, as is what it calls.
