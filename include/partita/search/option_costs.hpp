@@ -185,10 +185,8 @@ class option_costs {
       if (!w.trained) return r;
       r.held += gradient;
     }
-    if (in_turns && w.term_bytes < w.gradient_bytes) {
-      r.transient += share * w.term_bytes;      // beside the sum, until it is converted
-      if (w.owned && !w.alone) r.held += gradient;  // the sum of another reader, which arrives beside this one's
-    }
+    if (in_turns && w.term_bytes < w.gradient_bytes) r.transient += share * w.term_bytes;  // beside the sum, until it is converted
+    if (in_turns && w.owned && !w.alone) r.held += gradient;  // the sum of another reader, which arrives beside this one's
     const double together = over_both(zero >= 2 && shares ? collective_kind::reduce_scatter : collective_kind::all_reduce, partial, share * sent);
     r.step += std::max(0.0, together - hidden);
     if (!w.owned) {
