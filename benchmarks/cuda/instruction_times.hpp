@@ -44,15 +44,13 @@ struct planned {
   std::unique_ptr<pt::lowering> shared;
   pt::program what;
 
-  template <class Policy> planned(pt::on_cuda::traced_training const& traced, Policy const& policy)
-      : plan(*traced.graph) {
+  template <class Policy> planned(pt::on_cuda::traced_training const& traced, Policy const& policy) : plan(*traced.graph) {
     policy(plan);
     if (const pt::finding f = pt::verify_plan(*traced.graph, plan, done, false)) throw pt::error(pt::describe(f));
     pt::lowering_options how;
     how.fuse = false;
     how.workspace = [&traced](int op, std::size_t const* extents) {
-      return pt::on_cuda::scratch_bytes(traced.launchers[static_cast<std::size_t>(op)], *traced.graph->ops[op].info,
-                                        extents);
+      return pt::on_cuda::scratch_bytes(traced.launchers[static_cast<std::size_t>(op)], *traced.graph->ops[op].info, extents);
     };
     shared = std::make_unique<pt::lowering>(*traced.graph, plan, done, std::move(how));
     what = pt::lower(*shared, 0);
@@ -70,6 +68,7 @@ struct instruction_row {
   double seconds = 0;       // of one
   pt::op_work work;         // of one
   bool is_product = false;  // a call of cuBLASLt
+  bool taken_in = false;    // by the product before it, which makes it too: it takes no time of its own
   double direct = 0;        // seconds of such a call made without this library; 0: not measured
 };
 
@@ -90,14 +89,13 @@ struct timing_options {
 };
 
 template <class Api, class Library> class timed_program {
-public:
+ public:
   using stream_type = typename Api::stream_type;
   // Puts a product into a stream, without this library; made ready by the function that returns it.
   using direct_product = std::function<std::function<void()>(pt::on_cuda::product const&, stream_type)>;
 
   // The state begins with small numbers, `tokens` with numbers below `vocabulary`.
-  timed_program(pt::on_cuda::traced_training const& traced, planned const& made, std::int32_t vocabulary,
-                timing_options how = {})
+  timed_program(pt::on_cuda::traced_training const& traced, planned const& made, std::int32_t vocabulary, timing_options how = {})
       : traced_(traced),
         what_(made.what),
         how_(how),
@@ -158,16 +156,15 @@ public:
   }
   stream_type stream() const { return stream_.get(); }
 
-private:
+ private:
   // Positive numbers between 2^-7 and 2^-5, as bf16 and, read two at a time, as f32.
   void give_numbers(pt::on_cuda::device_memory<Api> const& to) {
     std::mt19937 random(1);
     std::vector<std::uint16_t> numbers(std::min<std::size_t>(to.size(), std::size_t{16} << 20) / 2 + 1);
     for (std::uint16_t& n : numbers) n = static_cast<std::uint16_t>(0x3c00 | (random() & 0xff));
     for (std::size_t at = 0; at < to.size(); at += 2 * (numbers.size() - 1))
-      pt::on_cuda::check<Api>(
-          Api::copy_now(to.data() + at, numbers.data(), std::min(to.size() - at, 2 * numbers.size() - 2)),
-          "numbers to measure with");
+      pt::on_cuda::check<Api>(Api::copy_now(to.data() + at, numbers.data(), std::min(to.size() - at, 2 * numbers.size() - 2)),
+                              "numbers to measure with");
   }
   void give_inputs() {
     std::mt19937 random(2);
@@ -190,6 +187,9 @@ private:
     for (std::size_t at = 0; at < what_.instructions.size(); ++at) {
       pt::instruction const& i = what_.instructions[at];
       instruction_row row = describe(i);
+      row.taken_in = tasks.is_taken_in(at);
+      if (row.taken_in) row.what += ", in the product before it";
+      if (tasks.takes_in(at)) row.what += ", with a bias or gelu";
       const auto found = known.find(row.what);
       if (found != known.end()) {
         ++all[found->second].count;
@@ -197,7 +197,7 @@ private:
         continue;
       }
       row.count = 1;
-      row.seconds = seconds_of([&] { tasks.put(at, stream_.get()); });
+      if (!row.taken_in) row.seconds = seconds_of([&] { tasks.put(at, stream_.get()); });
       if (pt::on_cuda::product const* const p = tasks.only_product(at)) {
         row.is_product = true;
         if (direct) row.direct = seconds_of(direct(*p, stream_.get()));
@@ -245,9 +245,9 @@ private:
     const pt::list<pt::unique_id_bytes> ids = pt::make_unique_ids<Library>(world, here, together);
     pt::nccl_communicator<Library> comm(world, ids, 0);
     pt::on_cuda::products<Api> products;
-    pt::on_cuda::device_executor<Api, pt::nccl_communicator<Library>> executor(
-        what_, *traced_.graph, traced_.launchers, traced_.boxes, keys_, state_.data(), arena_.data(), comm, products,
-        true, {.capture = true});
+    pt::on_cuda::device_executor<Api, pt::nccl_communicator<Library>> executor(what_, *traced_.graph, traced_.launchers,
+                                                                               traced_.boxes, keys_, state_.data(), arena_.data(),
+                                                                               comm, products, true, {.capture = true});
     std::vector<double> steps;
     for (int step = 0; step < how_.steps + 3; ++step) {
       give_inputs();
@@ -273,19 +273,33 @@ inline pt::costs costs_of(pt::graph_data const& g, program_times const& measured
   p.format = "partita profile";
   p.version = pt::profile_file_version;
   p.devices = p.threads = 1;
-  std::map<std::string, pt::op_profile> by_op;
+  // Of instructions of one op and one size that some products take in and others do not, the mean.
+  struct taken {
+    double seconds = 0;
+    int count = 0;
+  };
+  std::map<std::string, std::map<std::vector<int>, taken>> by_op;
   for (instruction_row const& r : measured.rows) {
     if (r.call == nullptr) continue;
     pt::op_info const& f = *g.ops[r.call->op].info;
     if (f.variadic) continue;
-    pt::op_profile& of = by_op[pt::op_key(f, r.call->accumulate)];
-    of.op = pt::op_key(f, r.call->accumulate);
-    pt::op_sample s;
-    for (int d = 0; d < f.dim_count; ++d) s.extents.push_back(static_cast<int>(r.call->extents[d]));
-    s.seconds = r.seconds;
-    of.samples.push_back(std::move(s));
+    std::vector<int> extents;
+    for (int d = 0; d < f.dim_count; ++d) extents.push_back(static_cast<int>(r.call->extents[d]));
+    taken& of = by_op[pt::op_key(f, r.call->accumulate)][extents];
+    of.seconds += r.count * r.seconds;
+    of.count += r.count;
   }
-  for (auto& [key, of] : by_op) p.ops.push_back(std::move(of));
+  for (auto const& [key, samples] : by_op) {
+    pt::op_profile of;
+    of.op = key;
+    for (auto const& [extents, t] : samples) {
+      pt::op_sample s;
+      s.extents = extents;
+      s.seconds = t.seconds / t.count;
+      of.samples.push_back(std::move(s));
+    }
+    p.ops.push_back(std::move(of));
+  }
   pt::device_kind gpu{};
   gpu.name = "this GPU";
   gpu.flops = {{"f32", 1e14}};

@@ -4,6 +4,7 @@
 // computed as x sigmoid(2 u), which is the same function and keeps its relative accuracy for negative x; `gelu_exact`
 // is 0.5 x (1 + erf(x / sqrt(2))).
 #pragma once
+#include <partita/core/after_product.hpp>
 #include <partita/ops/pointwise.hpp>
 
 namespace partita {
@@ -25,6 +26,7 @@ struct gelu_gradient_op {  // dy (s + x s (1 - s) 2 u'), s = sigmoid(2 u)
   template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) { detail::each_point<gelu_gradient_op>(call); }
 };
 struct gelu_op {
+  static constexpr after_product after = after_product::gelu;
   static constexpr std::string_view name = "gelu", annotation = "... -> ...";
   static constexpr double flops_per_point = 9;
   template <class V> PARTITA_HOST_DEVICE static V point(V x) {

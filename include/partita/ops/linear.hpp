@@ -4,6 +4,7 @@
 #include <string_view>
 #include <utility>
 
+#include <partita/core/after_product.hpp>
 #include <partita/core/packs.hpp>
 #include <partita/model/apply.hpp>
 #include <partita/ops/annotation_text.hpp>
@@ -160,6 +161,7 @@ private:
 // A bias is an op of its own: an op that sums over a cut axis and adds a bias would add it once per piece.
 template <int M> struct bias_op {
   static constexpr std::string_view name = "bias", annotation = detail::bias_text<M>::forward.view();
+  static constexpr after_product after = after_product::adds_bias;
   static constexpr auto gradient(auto dy, auto, auto, auto) {
     return gradients{dy, [=] { return apply<bias_grad_op<M>>(dy); }};
   }

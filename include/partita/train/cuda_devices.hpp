@@ -126,6 +126,8 @@ template <class Api, class Library> class cuda_devices final : public local_devi
   std::span<timing const> times(int, std::size_t) const override { return {}; }
   // Of kernels, in a step.
   std::size_t launches(std::size_t set, int rank) const { return devices_[index(rank)]->executors[set]->launches(); }
+  // Instructions that matrix products take in.
+  std::size_t taken_in(std::size_t set, int rank) const { return devices_[index(rank)]->executors[set]->taken_in(); }
 
  private:
   // What one thread makes, uses and ends.

@@ -13,13 +13,14 @@
 #include <partita/device/cpu/team.hpp>
 #include <partita/device/cuda/launcher.hpp>
 #include <partita/device/cuda/products.hpp>
+#include <partita/ops/gelu.hpp>
 
 #include "machine.hpp"
 
 namespace partita::testing::pretend {
 
 struct cuda {
-  enum result { success, not_ready, no_memory, failed };
+  enum result { success, not_ready, no_memory, unsupported, failed };
   using stream_type = stream_state*;
   using event_type = event_state*;
   using graph_type = captured_graph*;
@@ -127,6 +128,7 @@ struct cuda {
   static void destroy_multiplier(multiplier_type) {}
   static result create_product(multiplier_type, product_type& made, on_cuda::product_shape const& shape, std::size_t) {
     made = shape;
+    if (shape.type == f64 ? shape.adds_bias || shape.gelu : shape.gelu && shape.ldc % 8 != 0) return unsupported;
     return answer();
   }
   static void destroy_product(product_type const&) {}
@@ -136,6 +138,7 @@ struct cuda {
     machine::here().put(s, [=] {
       if (ready.type == f64) multiply<double>(ready, p);
       else if (ready.type == bf16) multiply<bfloat16>(ready, p);
+      else if (ready.type == f16) multiply<float16>(ready, p);
       else multiply<float>(ready, p);
       return true;
     });
@@ -170,7 +173,13 @@ struct cuda {
           total += a[s.transpose_a ? i * s.lda + k : k * s.lda + i] * b[s.transpose_b ? k * s.ldb + j : j * s.ldb + k];
         T& out = c[j * s.ldc + i];
         total *= static_cast<decltype(total)>(p.alpha);
-        out = static_cast<T>(p.accumulate ? out + total : total);
+        total += p.accumulate ? static_cast<decltype(total)>(out) : 0;
+        if (p.bias != nullptr) total += static_cast<decltype(total)>(static_cast<T const*>(p.bias)[i]);
+        if (p.before_gelu != nullptr) {
+          static_cast<T*>(p.before_gelu)[j * s.ldc + i] = static_cast<T>(total);
+          total = gelu_op::point(total);
+        }
+        out = static_cast<T>(total);
       }
   }
 };

@@ -63,6 +63,8 @@ struct product {
   void const *a = nullptr, *b = nullptr;
   void* c = nullptr;
   product_loop batch{};
+  void const* bias = nullptr;   // n numbers that are added to every row; null: none
+  void* before_gelu = nullptr;  // not null: this is what it was without gelu, and c is gelu of it
 };
 
 // What one run of a kernel launches, in order.

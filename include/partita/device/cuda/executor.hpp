@@ -127,7 +127,7 @@ template <class Api, class Communicator> class device_executor {
         instruction const& i = program_->instructions[at];
         at_ = &i;
         const bool clean = found.where.empty() && all_finite(i, false);
-        put(i, at, streams[number_of(i.where)]);
+        put(i, at, streams[number_of(i.where)], true);  // each op's own result
         wait_for(streams[number_of(i.where)]);
         if (clean && !all_finite(i, true)) found = {place(i), std::chrono::steady_clock::now()};
       }
@@ -144,6 +144,7 @@ template <class Api, class Communicator> class device_executor {
   program const& what() const { return *program_; }
   typename Api::stream_type stream_of(lane where) const { return where == lane::compute ? compute_.get() : communication_.get(); }
   std::size_t launches() const { return tasks_.launches(); }
+  std::size_t taken_in() const { return tasks_.taken_in(); }  // instructions that products make with them
 
  private:
   static constexpr std::size_t none = ~std::size_t{0};
@@ -194,9 +195,9 @@ template <class Api, class Communicator> class device_executor {
     check<Api>(Api::copy_to_host(shared_host_.data() + sizeof(step_context), device_fault(), sizeof(fault_record), streams[0]),
                "what kernels found");
   }
-  void put(instruction const& i, std::size_t at, typename Api::stream_type stream) {
+  void put(instruction const& i, std::size_t at, typename Api::stream_type stream, bool alone = false) {
     Api::touches(stream, tasks_.reads(at), tasks_.writes(at));
-    tasks_.put(at, stream);
+    tasks_.put(at, stream, alone);
     if (!is_communication(i.kind)) return;
     communicate(i, stream);
     tasks_.put_after(at, stream);

@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 
+#include <partita/core/after_product.hpp>
 #include <partita/device/cuda/boxes.hpp>
 #include <partita/device/cuda/call.hpp>
 #include <partita/grad/training.hpp>
@@ -24,6 +25,7 @@ struct launcher {
   void (*launch)(kernel_arguments const&, int step, launch_size const&, void* stream) = nullptr;
   std::size_t (*scratch)(op_info const&, std::size_t const* extents) = nullptr;  // bytes, without those of partial sums
   std::string (*words)(data_fault const&) = nullptr;                             // null where the op finds no mistakes
+  after_product after = after_product::none;
 };
 
 namespace detail {
@@ -40,6 +42,10 @@ template <class Op, dtype... In> std::size_t scratch(op_info const& info, std::s
 template <class Op> constexpr auto words_of_faults() -> std::string (*)(data_fault const&) {
   if constexpr (requires(data_fault const& f) { Op::words_of(f); }) return &Op::words_of;
   else return nullptr;
+}
+template <class Op> constexpr after_product after() {
+  if constexpr (requires { Op::after; }) return Op::after;
+  else return after_product::none;
 }
 }  // namespace detail
 
@@ -58,7 +64,7 @@ template <class Launch> struct backend {
  private:
   template <class Op, class Kernel, dtype... In> static constexpr launcher of_kernel() {
     return {&detail::record<Kernel, In...>, &Launch::template run<Kernel, In...>, &detail::scratch<Op, In...>,
-            detail::words_of_faults<Op>()};
+            detail::words_of_faults<Op>(), detail::after<Op>()};
   }
   // Deduced from the base: nvcc would spell what is reached through Op as it is reached.
   template <class Op, dtype... In, class Kernel> static constexpr launcher of_kernel(runs_kernel_of<Kernel> const*) {

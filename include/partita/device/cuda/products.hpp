@@ -24,6 +24,7 @@ struct product_shape {
   std::size_t m = 0, n = 0, k = 0, lda = 0, ldb = 0, ldc = 0;
   std::size_t batch = 1, next_a = 0, next_b = 0, next_c = 0;
   std::size_t aligned_a = 0, aligned_b = 0, aligned_c = 0;  // bytes: what the addresses promise
+  bool adds_bias = false, gelu = false;
   auto operator<=>(product_shape const&) const = default;
 };
 
@@ -54,7 +55,9 @@ inline product_shape shape_of(product const& p) {
           p.batch.c,
           aligned(p.b, p.batch.b),
           aligned(p.a, p.batch.a),
-          aligned(p.c, p.batch.c)};
+          aligned(p.c, p.batch.c),
+          p.bias != nullptr,
+          p.before_gelu != nullptr};
 }
 
 // Belongs to one device, whose thread makes and ends it: all its programs share it, and the workspace, since products run in
@@ -71,6 +74,7 @@ template <class Api> class products {
     if (has_multiplier_) Api::destroy_multiplier(multiplier_);
   }
 
+  // Null where the library has no such product: with a bias or gelu, of some types and sizes. A plain one it has, or this throws.
   typename Api::product_type const* ready(product_shape const& shape) {
     auto found = made_.find(shape);
     if (found == made_.end()) {
@@ -78,9 +82,10 @@ template <class Api> class products {
       has_multiplier_ = true;
       if (workspace_.size() == 0) workspace_ = device_memory<Api>(workspace_bytes, "the workspace of matrix products");
       typename Api::product_type made{};
-      check<Api>(
-          Api::create_product(multiplier_, made, shape, workspace_bytes),
-          words({"a product of ", shape.m, " x ", shape.k, " and ", shape.k, " x ", shape.n, " in ", name_of(shape.type)}));
+      const auto answer = Api::create_product(multiplier_, made, shape, workspace_bytes);
+      if (answer == Api::unsupported && (shape.adds_bias || shape.gelu)) return nullptr;
+      check<Api>(answer, words({"a product of ", shape.m, " x ", shape.k, " and ", shape.k, " x ", shape.n, " in ",
+                                name_of(shape.type)}));
       found = made_.emplace(shape, made).first;
     }
     return &found->second;

@@ -26,7 +26,7 @@ struct runtime {
   using stream_type = cudaStream_t;
   using event_type = cudaEvent_t;
   using graph_type = cudaGraphExec_t;
-  static constexpr result success{cudaSuccess}, not_ready{cudaErrorNotReady};
+  static constexpr result success{cudaSuccess}, not_ready{cudaErrorNotReady}, unsupported{100000 + CUBLAS_STATUS_NOT_SUPPORTED};
 
   static std::string text(result r) {
     if (r.number >= of_cublas)
@@ -132,6 +132,7 @@ struct runtime {
     then([&] { return layout(p.a, type, s.transpose_a ? s.k : s.m, s.transpose_a ? s.m : s.k, s.lda, s.batch, s.next_a); });
     then([&] { return layout(p.b, type, s.transpose_b ? s.n : s.k, s.transpose_b ? s.k : s.n, s.ldb, s.batch, s.next_b); });
     then([&] { return layout(p.c, type, s.m, s.n, s.ldc, s.batch, s.next_c); });
+    if (s.adds_bias || s.gelu) then([&] { return set_epilogue(p.what, s); });
     then([&] { return cublasLtMatmulPreferenceCreate(&limits); });
     then([&] {
       return cublasLtMatmulPreferenceSetAttribute(limits, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace_bytes,
@@ -163,6 +164,16 @@ struct runtime {
                             stream_type s) {
     const double alpha_double = p.alpha, beta_double = p.accumulate ? 1 : 0;
     const float alpha = static_cast<float>(alpha_double), beta = static_cast<float>(beta_double);
+    if (p.bias != nullptr)  // the addresses are read when the product is put
+      if (const auto answer =
+              cublasLtMatmulDescSetAttribute(ready.what, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &p.bias, sizeof p.bias);
+          answer != CUBLAS_STATUS_SUCCESS)
+        return of(answer);
+    if (p.before_gelu != nullptr)
+      if (const auto answer = cublasLtMatmulDescSetAttribute(ready.what, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER,
+                                                             &p.before_gelu, sizeof p.before_gelu);
+          answer != CUBLAS_STATUS_SUCCESS)
+        return of(answer);
     const bool wide = ready.type == f64;
     void const* const a = wide ? static_cast<void const*>(&alpha_double) : &alpha;
     void const* const b = wide ? static_cast<void const*>(&beta_double) : &beta;
@@ -179,6 +190,19 @@ struct runtime {
   }
   static result of(cublasStatus_t answer) {
     return answer == CUBLAS_STATUS_SUCCESS ? success : result{of_cublas + static_cast<int>(answer)};
+  }
+  // Column-major, a bias is added along the columns: one number a row, as it is for us a column. gelu is the form with tanh, as
+  // ops/gelu.hpp has it; it keeps what it is applied to, in rows that are a multiple of 8 elements.
+  static cublasStatus_t set_epilogue(cublasLtMatmulDesc_t what, product_shape const& s) {
+    if (s.type == f64 || (s.gelu && s.ldc % 8 != 0)) return CUBLAS_STATUS_NOT_SUPPORTED;
+    const cublasLtEpilogue_t epilogue = !s.gelu       ? CUBLASLT_EPILOGUE_BIAS
+                                        : s.adds_bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS
+                                                      : CUBLASLT_EPILOGUE_GELU_AUX;
+    const std::int64_t ld = static_cast<std::int64_t>(s.ldc);
+    cublasStatus_t answer = cublasLtMatmulDescSetAttribute(what, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue);
+    if (answer == CUBLAS_STATUS_SUCCESS && s.gelu)
+      answer = cublasLtMatmulDescSetAttribute(what, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &ld, sizeof ld);
+    return answer;
   }
   static cublasStatus_t layout(cublasLtMatrixLayout_t& made, cudaDataType_t type, std::size_t rows, std::size_t columns,
                                std::size_t ld, std::size_t batch, std::size_t next) {

@@ -12,9 +12,11 @@
 #include <partita/core/list.hpp>
 #include <partita/core/words.hpp>
 #include <partita/device/cuda/boxes.hpp>
+#include <partita/device/cuda/epilogues.hpp>
 #include <partita/device/cuda/launcher.hpp>
 #include <partita/device/cuda/maxima.hpp>
 #include <partita/device/cuda/memory.hpp>
+#include <partita/device/cuda/memory_range.hpp>
 #include <partita/device/cuda/products.hpp>
 #include <partita/program/joined_call.hpp>
 #include <partita/program/placed_transfer.hpp>
@@ -23,10 +25,6 @@
 
 namespace partita::on_cuda {
 
-struct memory_range {
-  std::byte const* begin = nullptr;
-  std::size_t bytes = 0;
-};
 // Bytes of scratch that a piece needs on this device: what the op asks for, then a place for the parts of each of its sums.
 inline std::size_t scratch_bytes(launcher const& l, op_info const& info, std::size_t const* extents) {
   if (l.record == nullptr || l.scratch == nullptr) return 0;
@@ -93,6 +91,7 @@ template <class Api> class tasks_of_program {
       add(i);
       of_.back().tasks = tasks_.size() - of_.back().first_task - of_.back().tasks_after;
     }
+    add_epilogues();
     for (exchange_call const& e : what.exchanges) {
       exchanges_.push_back({transfers_.size(), e.sends.size(), e.receives.size()});
       for (auto const* half : {&e.sends, &e.receives}) {
@@ -105,8 +104,14 @@ template <class Api> class tasks_of_program {
     }
   }
 
-  void put(std::size_t instruction, typename Api::stream_type stream) {
+  // `alone`: the instruction as it stands; else with those that a product takes in, whose own turn then puts nothing.
+  void put(std::size_t instruction, typename Api::stream_type stream, bool alone = false) {
     span_of_tasks const& own = of_[instruction];
+    if (!alone && own.taken_in) return;
+    if (!alone && own.with_epilogue != none) {
+      joined_product const& whole = with_epilogues_[own.with_epilogue];
+      return products_->put(*whole.ready, whole.what, stream);
+    }
     put(own.first_task, own.tasks, stream);
   }
   // After a collective.
@@ -140,9 +145,18 @@ template <class Api> class tasks_of_program {
   }
   // Launches of kernels in a step.
   std::size_t launches() const {
-    return static_cast<std::size_t>(
-        std::count_if(tasks_.begin(), tasks_.end(), [](task const& t) { return t.what != task::kind::product; }));
+    std::size_t n = 0;
+    for (span_of_tasks const& own : of_)
+      if (!own.taken_in)
+        for (std::size_t k = 0; k < own.tasks; ++k) n += tasks_[own.first_task + k].what != task::kind::product;
+    return n;
   }
+  // Instructions that products take in.
+  std::size_t taken_in() const {
+    return static_cast<std::size_t>(std::count_if(of_.begin(), of_.end(), [](span_of_tasks const& own) { return own.taken_in; }));
+  }
+  bool is_taken_in(std::size_t instruction) const { return of_[instruction].taken_in; }
+  bool takes_in(std::size_t instruction) const { return of_[instruction].with_epilogue != none; }
   // The product that an instruction is, where it is one and nothing else; null elsewhere.
   product const* only_product(std::size_t instruction) const {
     span_of_tasks const& own = of_[instruction];
@@ -163,8 +177,15 @@ template <class Api> class tasks_of_program {
     std::size_t op = 0, index = 0;  // into arguments_, box_arguments_ or products_put_
     typename Api::product_type const* ready = nullptr;
   };
+  static constexpr std::size_t none = epilogue_finder::none;
   struct span_of_tasks {
     std::size_t first_task, tasks, tasks_after, first_range, reads, writes;
+    std::size_t with_epilogue = none;  // into with_epilogues_
+    bool taken_in = false;
+  };
+  struct joined_product {
+    product what;
+    typename Api::product_type const* ready;
   };
   struct span_of_transfers {
     std::size_t first, sends, receives;
@@ -323,6 +344,27 @@ template <class Api> class tasks_of_program {
     products_put_.push_back(p);
     tasks_.push_back(t);
   }
+  // Products together with the bias and gelu that follow, where the library has that.
+  void add_epilogues() {
+    const epilogue_finder finder(*program_, *graph_, launchers_);
+    for (std::size_t at = 0; at < of_.size(); ++at) {
+      product const* const alone = only_product(at);
+      if (alone == nullptr) continue;
+      auto [next, what] = finder.join(at, *alone, [this](reference const& r) { return address(r); });
+      if (next.bias == none) continue;
+      typename Api::product_type const* ready = products_->ready(shape_of(what));
+      if (ready == nullptr && next.gelu != none) {
+        next.gelu = none;
+        what.c = std::exchange(what.before_gelu, nullptr);
+        ready = products_->ready(shape_of(what));
+      }
+      if (ready == nullptr) continue;
+      of_[at].with_epilogue = with_epilogues_.size();
+      of_[next.bias].taken_in = true;
+      if (next.gelu != none) of_[next.gelu].taken_in = true;
+      with_epilogues_.push_back({what, ready});
+    }
+  }
   void add_fill(instruction const& i, void* to, std::size_t elements, double value) {
     box_arguments a;
     a.kind = box_kind::fill;
@@ -361,6 +403,7 @@ template <class Api> class tasks_of_program {
   list<kernel_arguments> arguments_;
   list<box_arguments> box_arguments_;
   list<product> products_put_;
+  list<joined_product> with_epilogues_;
   list<joined_call> joined_;  // by program::collectives
   list<placed_transfer> transfers_;
   list<span_of_transfers> exchanges_;
