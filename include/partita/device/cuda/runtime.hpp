@@ -7,6 +7,7 @@
 #endif
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 
@@ -200,8 +201,14 @@ struct runtime {
                                                       : CUBLASLT_EPILOGUE_GELU_AUX;
     const std::int64_t ld = static_cast<std::int64_t>(s.ldc);
     cublasStatus_t answer = cublasLtMatmulDescSetAttribute(what, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue);
-    if (answer == CUBLAS_STATUS_SUCCESS && s.gelu)
-      answer = cublasLtMatmulDescSetAttribute(what, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &ld, sizeof ld);
+    auto then = [&](cublasLtMatmulDescAttributes_t which, auto const& value) {
+      if (answer == CUBLAS_STATUS_SUCCESS) answer = cublasLtMatmulDescSetAttribute(what, which, &value, sizeof value);
+    };
+    // The choice of an algorithm may look at addresses that are there and aligned; the real ones come when the product is put.
+    void const* const somewhere = reinterpret_cast<void const*>(std::uintptr_t{256});
+    if (s.adds_bias) then(CUBLASLT_MATMUL_DESC_BIAS_POINTER, somewhere);
+    if (s.gelu) then(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, ld);
+    if (s.gelu) then(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, somewhere);
     return answer;
   }
   static cublasStatus_t layout(cublasLtMatrixLayout_t& made, cudaDataType_t type, std::size_t rows, std::size_t columns,
