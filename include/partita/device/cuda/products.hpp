@@ -28,6 +28,30 @@ struct product_shape {
   auto operator<=>(product_shape const&) const = default;
 };
 
+// f(product) for each step of its loops, in their order.
+template <class F> void each_product(launch_step const& step, F f) {
+  std::size_t all = 1;
+  for (int l = 0; l < step.loop_count; ++l) all *= step.loops[l].count;
+  for (std::size_t item = 0; item < all; ++item) {
+    product p = step.multiply;
+    std::size_t left = item, a = 0, b = 0, c = 0;
+    for (int l = step.loop_count - 1; l >= 0; --l) {
+      product_loop const& loop = step.loops[l];
+      const std::size_t index = left % loop.count;
+      left /= loop.count;
+      a += index * loop.a;
+      b += index * loop.b;
+      c += index * loop.c;
+      if (loop.c == 0 && index > 0) p.accumulate = true;
+    }
+    const std::size_t size = size_of(p.type);
+    p.a = static_cast<std::byte const*>(p.a) + a * size;
+    p.b = static_cast<std::byte const*>(p.b) + b * size;
+    p.c = static_cast<std::byte*>(p.c) + c * size;
+    f(p);
+  }
+}
+
 // The power of two, up to 256, that an address is a multiple of, and those `next` bytes on. The library's fast algorithms want
 // 16 at least.
 inline std::size_t alignment_of(void const* at, std::size_t next = 0) {
