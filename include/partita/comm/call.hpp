@@ -72,6 +72,12 @@ inline void copy(void* to, void const* from, std::size_t bytes) {
   if (bytes != 0 && to != from) std::memcpy(to, from, bytes);
 }
 
+}  // namespace partita::detail::comm
+
+#include <partita/core/begin_planning_code.hpp>
+
+namespace partita::detail::comm {
+
 inline std::string words(std::span<const std::size_t> counts) {
   std::string text = "{";
   for (std::size_t m = 0; m < counts.size(); ++m) text += partita::words({m == 0 ? "" : ", ", counts[m]});
@@ -145,3 +151,5 @@ template <class CallOf> std::string fault_of(CallOf call_of, std::span<int const
 }
 
 }  // namespace partita::detail::comm
+
+#include <partita/core/end_planning_code.hpp>

@@ -5,6 +5,8 @@
 #include <partita/model/source.hpp>
 #include <partita/ops/add.hpp>
 
+#include <partita/core/begin_planning_code.hpp>
+
 namespace partita {
 
 namespace mistake {
@@ -163,3 +165,5 @@ template <class G> constexpr void run_rules(G& g, int count) {
 }  // namespace detail
 
 }  // namespace partita
+
+#include <partita/core/end_planning_code.hpp>

@@ -6,6 +6,8 @@
 #include <partita/ops/cast.hpp>
 #include <partita/ops/optimizer_ops.hpp>
 
+#include <partita/core/begin_planning_code.hpp>
+
 namespace partita {
 
 namespace detail {
@@ -125,3 +127,5 @@ constexpr auto param(G& g, label name, initializer initial = normal{0.02}) {
 }
 
 }  // namespace partita
+
+#include <partita/core/end_planning_code.hpp>

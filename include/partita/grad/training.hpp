@@ -65,6 +65,15 @@ struct output_op {
   }
 };
 struct integer_output_op : output_op { static constexpr std::string_view dtypes = "i32 -> i32"; };
+}  // namespace detail
+
+}  // namespace partita
+
+#include <partita/core/begin_planning_code.hpp>
+
+namespace partita {
+
+namespace detail {
 template <class G, class Tensor> constexpr void mark_output(G& g, label name, Tensor t, double weight = 0) {
   if constexpr (!is_poison<Tensor>) {
     (void)apply<std::conditional_t<is_float(Tensor::type), output_op, integer_output_op>>(t);
@@ -177,3 +186,5 @@ constexpr void trace(G& g, training<Model, Optimizer, Clip> const& t) {
 }
 
 }  // namespace partita
+
+#include <partita/core/end_planning_code.hpp>

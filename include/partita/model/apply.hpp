@@ -9,6 +9,8 @@
 #include <partita/model/graph_entries.hpp>
 #include <partita/model/tensor.hpp>
 
+#include <partita/core/begin_planning_code.hpp>
+
 namespace partita {
 
 struct none {};  // a gradient rule's word for "no gradient for this input"
@@ -209,3 +211,5 @@ template <class Op, handle First> constexpr auto apply_to_all(First first, growi
 }
 
 }  // namespace partita
+
+#include <partita/core/end_planning_code.hpp>

@@ -3,6 +3,8 @@
 #pragma once
 #include <partita/model/apply.hpp>
 
+#include <partita/core/begin_planning_code.hpp>
+
 namespace partita {
 
 // How a parameter's elements begin. Each depends only on the parameter's name, the seed and the element's index in the
@@ -107,3 +109,5 @@ template <dtype Type, class G> constexpr auto fill(G& g, label name, double valu
 }
 
 }  // namespace partita
+
+#include <partita/core/end_planning_code.hpp>

@@ -7,6 +7,8 @@
 #include <partita/model/graph_entries.hpp>
 #include <partita/program/program.hpp>
 
+#include <partita/core/begin_planning_code.hpp>
+
 namespace partita {
 
 constexpr std::string_view name_of(pass when) {
@@ -67,3 +69,5 @@ inline int tensor_of(program const& p, instruction const& i) {
 }
 
 }  // namespace partita
+
+#include <partita/core/end_planning_code.hpp>

@@ -11,6 +11,8 @@
 #include <partita/train/engine.hpp>
 #include <partita/train/thread_devices.hpp>
 
+#include <partita/core/begin_planning_code.hpp>
+
 namespace partita {
 
 // What a trainer can be given to run on: pt::cpu; pt::mpi_cpu (partita/mpi.hpp) where one process drives one device of
@@ -157,3 +159,5 @@ constexpr bool verify() {
 }
 
 }  // namespace partita
+
+#include <partita/core/end_planning_code.hpp>

@@ -23,6 +23,8 @@
 #include <partita/program/program.hpp>
 #include <partita/program/step.hpp>
 
+#include <partita/core/begin_planning_code.hpp>
+
 namespace partita::on_cpu {
 
 struct executor_options {
@@ -238,3 +240,5 @@ template <class Communicator> class device_executor {
 };
 
 }  // namespace partita::on_cpu
+
+#include <partita/core/end_planning_code.hpp>

@@ -18,6 +18,8 @@
 #include <partita/program/step.hpp>
 #include <partita/program/words.hpp>
 
+#include <partita/core/begin_planning_code.hpp>
+
 namespace partita::on_cpu {
 
 namespace detail {
@@ -310,3 +312,5 @@ template <class Communicator> class instruction_runner {
 };
 
 }  // namespace partita::on_cpu
+
+#include <partita/core/end_planning_code.hpp>
