@@ -1,5 +1,5 @@
-# Plans are proved in constant evaluation, which every compiler meters in a unit of its own. A 12-layer model stays
-# inside the defaults; these let a larger one be proved. g++ also collects its garbage from 512 MiB on, not from 128:
+# Plans are proved in constant evaluation, which every compiler meters in a unit of its own. A 12-layer model exceeds
+# g++'s default; these let a larger one be proved. g++ also collects its garbage from 512 MiB on, not from 128:
 # that is a tenth of what a program with a trainer takes to compile, for 0.4 GB more of memory (docs/compile-time.md).
 set(partita_limits_gnu -fconstexpr-ops-limit=1000000000 -fconstexpr-loop-limit=10000000 -fconstexpr-depth=2048
   --param=ggc-min-heapsize=524288)
