@@ -46,6 +46,31 @@ TEST_CASE("what is wrong in a file is told") {
   auto d = spaces::describe_space(testing::random_space(3).make(), "random");
   d.tables[0].variables[0][0].pop_back();
   CHECK_THROWS_WITH_AS(spaces::problem_of(d), "a cost has 6 numbers, 7 are expected", error);
+  // Numbers that do not fit together: nothing is looked up before all of them are known to.
+  auto says = [](auto change, char const* words) {
+    auto wrong = spaces::describe_space(testing::random_space(3).make(), "random");
+    change(wrong);
+    CHECK_THROWS_WITH_AS(spaces::problem_of(wrong), doctest::Contains(words), error);
+  };
+  using document = spaces::space_file::document;
+  says([](document& x) { x.configurations[0].shape = 99; }, "configurations[0] is of shape 99, there are ");
+  says([](document& x) { x.configurations[0].stages = 0; }, "configurations[0] has 0 stages, not 1 to ");
+  says([](document& x) { x.configurations[0].fill = -1; }, "configurations[0]: fill is -1");
+  says([](document& x) { x.configurations[0].chunks = 0; }, "configurations[0] has 0 chunks");
+  says([](document& x) { x.chain[0] = 7; }, "chain[0] is of kind 7, shapes[0] has ");
+  says([](document& x) { x.chain.clear(); }, "chain has no segment");
+  says([](document& x) { x.may_begin.push_back(1); }, "may_begin has ");
+  says([](document& x) { x.limit = -1; }, "limit is -1");
+  says([](document& x) { x.tables[0].variables[0][0][2] = -1; }, "tables[0]: a cost is -1");
+  says([](document& x) { x.tables[0].variables[0].clear(), x.tables[0].pairs.clear(); }, "tables[0]: a variable has no option");
+  says([](document& x) { x.tables[0].variables.resize(1), x.tables[0].pairs.clear(); }, "tables[0]: a table needs an entry");
+  says([](document& x) { x.tables[0].pairs[0].a = x.tables[0].pairs[0].b = 0, x.tables[0].pairs[0].costs.assign(std::size_t{1} * x.tables[0].variables[0].size() * x.tables[0].variables[0].size(), std::vector<double>(7)); },
+       "tables[0]: variable 0 is paired with itself");
+  says([](document& x) { x.shapes[0].grids[0].kinds[0][0].table = -1; }, "shapes[0]: table -1 of ");
+  says([](document& x) { x.shapes[0].grids[0].kinds[0].clear(); }, "shapes[0], grid 0: kind 0 has no variant");
+  says([](document& x) { x.shapes[0].grids.clear(); }, "shapes[0] has no grid");
+  says([](document& x) { x.shapes[0].micro_batches = 0; }, "shapes[0] has ");
+  says([](document& x) { x.shapes[0].crossings.resize(1); }, "shapes[0] has crossings of 1 pairs");
   d.format = "another";
   CHECK_THROWS_AS(spaces::problem_of(d), error);
   CHECK_THROWS_AS(spaces::load_space("/nowhere.json"), error);

@@ -13,6 +13,7 @@
 
 #include <partita/core/reflect_json.hpp>
 #include <partita/search/brute_force.hpp>
+#include <partita/search/check_space.hpp>
 
 namespace partita::spaces {
 
@@ -150,7 +151,6 @@ inline problem problem_of(space_file::document const& d) {
       for (auto const& c : from) all.push_back(price(c));
       return all;
     };
-    if (f.variables.size() < 2) throw error("a table needs an entry and an exit");
     for (auto const& v : f.variables) t->add_variable(prices(v));
     for (space_file::pair const& x : f.pairs) {
       if (x.a < 0 || x.b < 0 || x.a >= t->variables() || x.b >= t->variables() ||
@@ -158,6 +158,7 @@ inline problem problem_of(space_file::document const& d) {
         throw error("a pair of variables " + std::to_string(x.a) + " and " + std::to_string(x.b) + " has the wrong number of costs");
       t->add_pair(x.a, x.b, prices(x.costs));
     }
+    check_table(*t, words({"tables[", tables.size(), "]"}));
     tables.push_back(std::move(t));
   }
   auto shapes = std::make_shared<std::vector<shape>>();
@@ -170,9 +171,14 @@ inline problem problem_of(space_file::document const& d) {
       s.grids.emplace_back();
       for (auto const& variants : g.kinds) {
         s.grids.back().kinds.emplace_back();
-        for (space_file::variant const& v : variants) s.grids.back().kinds.back().push_back({tables.at(static_cast<std::size_t>(v.table)), v.replays});
+        for (space_file::variant const& v : variants) {
+          if (v.table < 0 || static_cast<std::size_t>(v.table) >= tables.size())
+            throw_error({"shapes[", shapes->size(), "]: table ", v.table, " of ", tables.size()});
+          s.grids.back().kinds.back().push_back({tables[static_cast<std::size_t>(v.table)], v.replays});
+        }
       }
     }
+    check_shape(s, d.chain, words({"shapes[", shapes->size(), "]"}));
     shapes->push_back(std::move(s));
   }
   problem p;
@@ -190,6 +196,7 @@ inline problem problem_of(space_file::document const& d) {
     c.schedule = {static_cast<pipeline_schedule::rule>(name - std::begin(holds_names)), f.fill, f.chunks.value_or(1)};
     p.configurations.push_back(c);
   }
+  check_problem(p);
   return p;
 }
 
