@@ -26,9 +26,8 @@ void end_world(benchmark::State const&) { world.reset(); }
 // The column Time is divided by the number of threads; `call` is what one call takes.
 void report(benchmark::State& state, std::int64_t bytes) {
   using counter = benchmark::Counter;
-  state.counters["call"] =
-      counter(static_cast<double>(state.iterations()),
-              static_cast<counter::Flags>(counter::kIsRate | counter::kAvgThreads | counter::kInvert));
+  state.counters["call"] = counter(static_cast<double>(state.iterations()),
+                                   static_cast<counter::Flags>(counter::kIsRate | counter::kAvgThreads | counter::kInvert));
   state.SetBytesProcessed(bytes * state.iterations() / state.threads());
 }
 

@@ -29,9 +29,10 @@ class run {
  public:
   run(sizes s, cuts c, int threads, bool fuse = true, double bucket_bytes = pt::trainer_options{}.bucket_bytes)
       : trainer_(training{.model = {s.layers}}, c, pt::cpu{.devices = c.devices(), .threads = threads},
-                 pt::trainer_options{.fuse = fuse, .keep_gradients = false, .bucket_bytes = bucket_bytes}, pt::bind<sample>(s.samples),
-                 pt::bind<position>(s.positions), pt::bind<vocabulary>(s.vocabulary), pt::bind<hidden>(s.hidden), pt::bind<head>(s.heads),
-                 pt::bind<head_width>(s.hidden / s.heads), pt::bind<inner>(4 * s.hidden)) {
+                 pt::trainer_options{.fuse = fuse, .keep_gradients = false, .bucket_bytes = bucket_bytes},
+                 pt::bind<sample>(s.samples), pt::bind<position>(s.positions), pt::bind<vocabulary>(s.vocabulary),
+                 pt::bind<hidden>(s.hidden), pt::bind<head>(s.heads), pt::bind<head_width>(s.hidden / s.heads),
+                 pt::bind<inner>(4 * s.hidden)) {
     std::mt19937 random(1);
     std::uniform_int_distribution<std::int32_t> token(0, static_cast<std::int32_t>(s.vocabulary) - 1);
     for (std::size_t i = 0; i < s.samples * s.positions; ++i) {

@@ -64,8 +64,7 @@ void layer_norm(benchmark::State& state) {
       float const* in = on.a.data() + row;
       float* out = on.b.data() + row;
       const float mean = team.sum(width, [=](std::size_t i) { return in[i]; }) / width;
-      const float variance =
-          team.sum(width, [=](std::size_t i) { return (in[i] - mean) * (in[i] - mean); }) / width;
+      const float variance = team.sum(width, [=](std::size_t i) { return (in[i] - mean) * (in[i] - mean); }) / width;
       const float scale = 1.f / math::sqrt(variance + 1e-5f);
       team.each(width, [=](std::size_t i) { out[i] = (in[i] - mean) * scale * gain[i] + bias[i]; });
     }

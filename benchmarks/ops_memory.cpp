@@ -60,11 +60,9 @@ template <class Op, class... In> void run(benchmark::State& state) {
     bytes += n * pt::size_of(x.type);
     all.emplace_back(n * pt::size_of(x.type));
     if (x.type == pt::i32)
-      for (std::size_t i = 0; i < n; ++i)
-        static_cast<std::int32_t*>(all.back().at.get())[i] = static_cast<int>(i * 31);
+      for (std::size_t i = 0; i < n; ++i) static_cast<std::int32_t*>(all.back().at.get())[i] = static_cast<int>(i * 31);
     else
-      for (std::size_t i = 0; i < n; ++i)
-        static_cast<float*>(all.back().at.get())[i] = 1.f + 0.01f * static_cast<float>(i % 251);
+      for (std::size_t i = 0; i < n; ++i) static_cast<float*>(all.back().at.get())[i] = 1.f + 0.01f * static_cast<float>(i % 251);
     return all.back().at.get();
   };
   for (int i = 0; i < info.input_count; ++i) inputs[i] = add(info.inputs[i]);
@@ -95,8 +93,7 @@ void copy(benchmark::State& state) {
   pt::on_cpu::workers team(static_cast<int>(state.range(0)));
   for (auto _ : state) {
     team.parallel(bytes, 4096, [&](std::size_t begin, std::size_t end) {
-      std::memcpy(static_cast<char*>(to.at.get()) + begin, static_cast<char const*>(from.at.get()) + begin,
-                  end - begin);
+      std::memcpy(static_cast<char*>(to.at.get()) + begin, static_cast<char const*>(from.at.get()) + begin, end - begin);
     });
     benchmark::ClobberMemory();
   }
@@ -118,8 +115,7 @@ PARTITA_MEASURE("gelu_exact.grad", pt::gelu_exact_gradient_op, activation, activ
 PARTITA_MEASURE("silu", pt::silu_op, activation);
 PARTITA_MEASURE("silu.grad", pt::silu_gradient_op, activation, activation);
 PARTITA_MEASURE("layer_norm", pt::layer_norm_op<true>, activation, gain, gain);
-PARTITA_MEASURE("layer_norm.grad", pt::layer_norm_gradient_op<true>, activation, activation, gain, per_token,
-                per_token);
+PARTITA_MEASURE("layer_norm.grad", pt::layer_norm_gradient_op<true>, activation, activation, gain, per_token, per_token);
 PARTITA_MEASURE("rms_norm", pt::rms_norm_op, activation, gain);
 PARTITA_MEASURE("rms_norm.grad", pt::rms_norm_gradient_op, activation, activation, gain, per_token);
 PARTITA_MEASURE("softmax", pt::softmax_op<0>, activation);

@@ -31,7 +31,7 @@ const llama_sizes of_llama{2, 512, 256, 4, 1, 1024, 16, 128};
 
 struct image : pt::axis<"image", 512> {};
 struct pixel : pt::axis<"pixel", 784> {};
-struct wide  : pt::axis<"wide", 1536> {};
+struct wide : pt::axis<"wide", 1536> {};
 struct wider : pt::axis<"wider", 1024> {};
 struct label : pt::axis<"class", 16> {};
 struct classifier {
@@ -39,8 +39,10 @@ struct classifier {
     using pt::f32, pt::i32;
     auto x = pt::input<f32, image, pixel>(g, "x");
     auto y = pt::input<i32, image>(g, "y");
-    auto h1 = pt::relu(pt::linear(x, pt::param<f32, pixel, wide>(g, "fc1.weight"), pt::param<f32, wide>(g, "fc1.bias", pt::zeros)));
-    auto h2 = pt::relu(pt::linear(h1, pt::param<f32, wide, wider>(g, "fc2.weight"), pt::param<f32, wider>(g, "fc2.bias", pt::zeros)));
+    auto h1 =
+        pt::relu(pt::linear(x, pt::param<f32, pixel, wide>(g, "fc1.weight"), pt::param<f32, wide>(g, "fc1.bias", pt::zeros)));
+    auto h2 =
+        pt::relu(pt::linear(h1, pt::param<f32, wide, wider>(g, "fc2.weight"), pt::param<f32, wider>(g, "fc2.bias", pt::zeros)));
     return pt::cross_entropy(pt::linear(h2, pt::param<f32, wider, label>(g, "fc3.weight")), y);
   }
 };
@@ -61,14 +63,14 @@ struct cuts {
 
 struct row {
   std::string model, plan;
-  double measured, predicted;              // seconds
-  std::size_t held, planned;               // bytes of the device that holds most
+  double measured, predicted;  // seconds
+  std::size_t held, planned;   // bytes of the device that holds most
   double error() const { return predicted / measured - 1; }
 };
 
-template <class Training>
-void compare(std::string const& name, Training const& model, std::vector<pt::binding> const& extents, std::vector<pt::feed> const& batch,
-             std::vector<cuts> const& plans, std::vector<row>& rows) {
+template <class Training> void compare(std::string const& name, Training const& model, std::vector<pt::binding> const& extents,
+                                       std::vector<pt::feed> const& batch, std::vector<cuts> const& plans,
+                                       std::vector<row>& rows) {
   const pt::cpu devices{.devices = 2, .threads = 1};
   auto begin = clock_type::now();
   const pt::profile measured = pt::measure<Training>(devices, model, pt::measure_options{}, extents);
@@ -95,8 +97,9 @@ void compare(std::string const& name, Training const& model, std::vector<pt::bin
       r.planned = s.of_rank(static_cast<int>(d)).peak_bytes();
     }
     rows.push_back(r);
-    std::printf("%-10s  %-22s  %8.2f  %8.2f  %+6.1f%%    %8.2f  %8.2f  %+6.2f%%\n", name.c_str(), c.name, r.measured * 1e3, r.predicted * 1e3,
-                100 * r.error(), static_cast<double>(r.held) / 1048576.0, static_cast<double>(r.planned) / 1048576.0,
+    std::printf("%-10s  %-22s  %8.2f  %8.2f  %+6.1f%%    %8.2f  %8.2f  %+6.2f%%\n", name.c_str(), c.name, r.measured * 1e3,
+                r.predicted * 1e3, 100 * r.error(), static_cast<double>(r.held) / 1048576.0,
+                static_cast<double>(r.planned) / 1048576.0,
                 100.0 * (static_cast<double>(r.planned) / static_cast<double>(r.held) - 1));
     std::fflush(stdout);
   }
@@ -123,8 +126,8 @@ int main() {
     for (auto& x : all) x = static_cast<std::int32_t>(random() % most);
     return all;
   };
-  const auto tokens = numbers(of_gpt.samples * of_gpt.positions, of_gpt.vocabulary), targets = numbers(tokens.size(), of_gpt.vocabulary),
-             labels = numbers(image::extent, label::extent);
+  const auto tokens = numbers(of_gpt.samples * of_gpt.positions, of_gpt.vocabulary),
+             targets = numbers(tokens.size(), of_gpt.vocabulary), labels = numbers(image::extent, label::extent);
   std::vector<float> images(image::extent * pixel::extent);
   for (float& x : images) x = static_cast<float>(random() % 1000) / 1000;
   const std::vector<pt::feed> text{{"tokens", tokens}, {"targets", targets}}, pictures{{"x", images}, {"y", labels}};
@@ -135,13 +138,15 @@ int main() {
                                 {"stages 2 x 2", 1, 1, 2, 2},
                                 {"stages 2 x 8", 1, 1, 2, 8},
                                 {"data 2, recompute", 2, 1, 1, 1, 0, false, true}};
-  std::printf("%-10s  %-22s  %8s  %8s  %7s    %8s  %8s  %7s\n", "model", "plan", "step ms", "predict", "error", "held MiB", "predict", "error");
+  std::printf("%-10s  %-22s  %8s  %8s  %7s    %8s  %8s  %7s\n", "model", "plan", "step ms", "predict", "error", "held MiB",
+              "predict", "error");
   std::vector<row> rows;
   compare<gpt_training>("gpt", {{of_gpt.layers}, {}, {}, {}}, of_gpt.bindings(), text, plans, rows);
   compare<llama_training>("llama", {{of_llama.layers}, {}, {}, {}}, of_llama.bindings(), text, plans, rows);
-  compare<pt::training<classifier, pt::sgd>>("classifier", {}, {}, pictures,
-                                             {{"data 2", 2}, {"data 2 x 3", 2, 1, 1, 3}, {"tensor 2", 1, 2}, {"stages 2 x 2", 1, 1, 2, 2}, {"stages 2 x 8", 1, 1, 2, 8}},
-                                             rows);
+  compare<pt::training<classifier, pt::sgd>>(
+      "classifier", {}, {}, pictures,
+      {{"data 2", 2}, {"data 2 x 3", 2, 1, 1, 3}, {"tensor 2", 1, 2}, {"stages 2 x 2", 1, 1, 2, 2}, {"stages 2 x 8", 1, 1, 2, 8}},
+      rows);
   std::vector<double> errors, over;
   for (row const& r : rows) {
     errors.push_back(std::abs(r.error()));
@@ -149,8 +154,9 @@ int main() {
   }
   std::sort(errors.begin(), errors.end());
   std::sort(over.begin(), over.end());
-  std::printf("\n%zu plans: median error of step time %.1f%%, largest %.1f%%; memory predicted %.2f to %.2f%% above what was held\n", rows.size(),
-              100 * errors[errors.size() / 2], 100 * errors.back(), 100 * over.front(), 100 * over.back());
+  std::printf(
+      "\n%zu plans: median error of step time %.1f%%, largest %.1f%%; memory predicted %.2f to %.2f%% above what was held\n",
+      rows.size(), 100 * errors[errors.size() / 2], 100 * errors.back(), 100 * over.front(), 100 * over.back());
   std::printf("Kendall's tau: all plans %.2f", tau(rows));
   for (const char* name : {"gpt", "llama", "classifier"}) {
     std::vector<row> own;

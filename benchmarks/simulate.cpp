@@ -30,8 +30,7 @@ struct prepared {
     s.samples = static_cast<std::size_t>(c.data * c.micro_batches * 3);
     return plan_large(s, c);
   }
-  explicit prepared(large_cuts const& c)
-      : plan(plan_of(c)), costs(pt::preset::dgx_a100(c.data * c.stages * c.tensor / 8)) {
+  explicit prepared(large_cuts const& c) : plan(plan_of(c)), costs(pt::preset::dgx_a100(c.data * c.stages * c.tensor / 8)) {
     if (const pt::finding f = pt::verify_plan(plan.traced(), plan, done, false)) throw pt::error(pt::describe(f));
     pt::lowering_options options;
     options.seconds = [this](pt::node const& n) { return pt::node_seconds(plan.traced(), done, n, costs); };

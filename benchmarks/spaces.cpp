@@ -42,9 +42,11 @@ const bool registered = [] {
   std::sort(files.begin(), files.end());
   for (auto const& [name, search] : main_searchers())
     for (auto const& file : files)
-      benchmark::RegisterBenchmark((name + "/" + file.stem().string()).c_str(),
-                                   [search = search, d = spaces::load_space(file.string())](benchmark::State& state) { run(state, search, d); })
-          ->Unit(benchmark::kMicrosecond);
+      benchmark::RegisterBenchmark((name + "/" + file.stem().string()).c_str(), [search = search,
+                                                                                 d = spaces::load_space(file.string())](
+                                                                                    benchmark::State& state) {
+        run(state, search, d);
+      })->Unit(benchmark::kMicrosecond);
   return true;
 }();
 }  // namespace

@@ -32,9 +32,8 @@ class square_product {
  public:
   explicit square_product(int threads) : team_(threads), a_(n * n, 1.0f), b_(n * n, 0.5f), c_(n * n) { (*this)(); }
   double operator()() {  // GFLOP/s
-    const double s = seconds([&] {
-      pt::on_cpu::gemm<float>(team_, false, false, n, n, n, 1.0f, a_.data(), n, b_.data(), n, 0.0f, c_.data(), n);
-    });
+    const double s = seconds(
+        [&] { pt::on_cpu::gemm<float>(team_, false, false, n, n, n, 1.0f, a_.data(), n, b_.data(), n, 0.0f, c_.data(), n); });
     return 2e-9 * n * n * n / s;
   }
 
@@ -85,9 +84,14 @@ void two_devices(benchmark::State& state, cuts plan) {
   state.counters["parameters"] = static_cast<double>(one.trainer().parameter_count());
 }
 BENCHMARK_CAPTURE(two_devices, data_parallel, cuts{.data = 2})->UseManualTime()->Iterations(12)->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(two_devices, tensor_parallel, cuts{.tensor = 2})->UseManualTime()->Iterations(12)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(two_devices, tensor_parallel, cuts{.tensor = 2})
+    ->UseManualTime()
+    ->Iterations(12)
+    ->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(two_devices, pipeline_8_micro_batches, cuts{.stages = 2, .micro_batches = 8})
-    ->UseManualTime()->Iterations(12)->Unit(benchmark::kMillisecond);
+    ->UseManualTime()
+    ->Iterations(12)
+    ->Unit(benchmark::kMillisecond);
 
 void buckets(benchmark::State& state, cuts plan) {
   const sizes model{.layers = 48, .vocabulary = 64, .hidden = 32, .heads = 2, .samples = 4, .positions = 8};

@@ -21,22 +21,25 @@ void run(benchmark::State& state, suite_case const& c) {
   state.counters["expert"] = r.expert.seconds;
   state.counters["ratio"] = r.ratio();
   state.counters["grid"] = r.grid_seconds;
-  std::printf("%s\n  found: %d stages x %d devices, %d micro-batches: %.4g s, %.1f GiB by cost; bound %.4g s; in %.2f s\n"
-              "  simulated: %.4g s, %.1f GiB%s; the expert's best of %ld, %ld simulated (%.0f s): %.4g s, %.1f GiB: %s; ratio %.3f\n",
-              c.name.c_str(), r.why.stages, r.why.devices_per_stage, r.why.micro_batches, r.cost, r.memory / (1 << 30), r.bound, r.search_seconds,
-              r.simulated, r.simulated_memory / (1 << 30), r.fits ? "" : " (does not fit)", r.experts, r.looked_at, r.grid_seconds, r.expert.seconds,
-              r.expert.memory / (1 << 30), r.expert.cuts.name().c_str(), r.ratio());
+  std::printf(
+      "%s\n  found: %d stages x %d devices, %d micro-batches: %.4g s, %.1f GiB by cost; bound %.4g s; in %.2f s\n"
+      "  simulated: %.4g s, %.1f GiB%s; the expert's best of %ld, %ld simulated (%.0f s): %.4g s, %.1f GiB: %s; ratio %.3f\n",
+      c.name.c_str(), r.why.stages, r.why.devices_per_stage, r.why.micro_batches, r.cost, r.memory / (1 << 30), r.bound,
+      r.search_seconds, r.simulated, r.simulated_memory / (1 << 30), r.fits ? "" : " (does not fit)", r.experts, r.looked_at,
+      r.grid_seconds, r.expert.seconds, r.expert.memory / (1 << 30), r.expert.cuts.name().c_str(), r.ratio());
   for (std::size_t s = 0; s < r.why.of_stages.size(); ++s)
     if (s == 0 || s + 1 == r.why.of_stages.size() || s == r.why.of_stages.size() / 2) {
       pt::found_stage const& f = r.why.of_stages[s];
-      std::printf("  stage %zu: segments %d to %d, %d again, %d x %d: %.400s\n", s, f.first_block, f.first_block + f.blocks - 1, f.replayed, f.outer,
-                  f.inner, f.cuts.c_str());
+      std::printf("  stage %zu: segments %d to %d, %d again, %d x %d: %.400s\n", s, f.first_block, f.first_block + f.blocks - 1,
+                  f.replayed, f.outer, f.inner, f.cuts.c_str());
     }
   std::fflush(stdout);
 }
 const bool registered = [] {
   for (suite_case const& c : suite())
-    benchmark::RegisterBenchmark(c.name.c_str(), [c](benchmark::State& state) { run(state, c); })->Unit(benchmark::kSecond)->Iterations(1);
+    benchmark::RegisterBenchmark(c.name.c_str(), [c](benchmark::State& state) { run(state, c); })
+        ->Unit(benchmark::kSecond)
+        ->Iterations(1);
   return true;
 }();
 }  // namespace

@@ -41,10 +41,12 @@ inline std::vector<suite_case> suite() {
       a_case("Llama 70B on 64 H100", pt::preset::dgx_h100(8), llama{80}, llama_sizes{80, 128256, 8192, 8, 8, 28672, 128, 8192}),
       swin_case("Swin V2-G on 8 A100", 8),
       swin_case("Swin V2-G on 32 A100", 32),
-      a_case("mBART, vocabulary 500,000, on 16 A100", a100(16), encoder_decoder{24}, encoder_decoder_sizes{24, 500000, 2048, 32, 256, 1024}),
+      a_case("mBART, vocabulary 500,000, on 16 A100", a100(16), encoder_decoder{24},
+             encoder_decoder_sizes{24, 500000, 2048, 32, 256, 1024}),
       a_case("Evoformer, 48 blocks, on 4 A100", a100(4), evoformer{48}, evoformer_sizes{}),
       a_case("Evoformer, 48 blocks, on 64 A100", a100(64), evoformer{48}, evoformer_sizes{}),
-      a_case("Mixtral 8x7B on 32 H100", pt::preset::dgx_h100(4), mixture{32}, llama_sizes{32, 32000, 4096, 8, 4, 14336, 128, 4096, 8, 1280}),
+      a_case("Mixtral 8x7B on 32 H100", pt::preset::dgx_h100(4), mixture{32},
+             llama_sizes{32, 32000, 4096, 8, 4, 14336, 128, 4096, 8, 1280}),
   };
 }
 

@@ -16,14 +16,14 @@ namespace pt = partita;
 
 struct suite_result {
   pt::search_report why;
-  double search_seconds = 0, cost = 0, bound = 0;    // by the planner's cost
-  double memory = 0;                                 // bytes, by the planner's cost
-  double simulated = 0, simulated_memory = 0;        // the found plan, as simulated
+  double search_seconds = 0, cost = 0, bound = 0;  // by the planner's cost
+  double memory = 0;                               // bytes, by the planner's cost
+  double simulated = 0, simulated_memory = 0;      // the found plan, as simulated
   bool fits = false;
-  pt::expert_plan expert{};                          // the grid's best
-  long experts = 0, looked_at = 0;                   // plans of the grid; those that were simulated
-  double grid_seconds = 0;                           // to simulate them
-  double best = 0;                                   // what rescoring takes, as simulated
+  pt::expert_plan expert{};         // the grid's best
+  long experts = 0, looked_at = 0;  // plans of the grid; those that were simulated
+  double grid_seconds = 0;          // to simulate them
+  double best = 0;                  // what rescoring takes, as simulated
   double gap() const { return cost / bound - 1; }
   double ratio() const { return simulated / expert.seconds; }
 };
@@ -34,9 +34,8 @@ struct suite_case {
   pt::expert_options grid{};
 };
 
-template <class Model, class Sizes>
-suite_case a_case(std::string name, pt::cluster on, Model const& model, Sizes const& sizes, pt::expert_options grid = {},
-                  pt::constraints given = {}) {
+template <class Model, class Sizes> suite_case a_case(std::string name, pt::cluster on, Model const& model, Sizes const& sizes,
+                                                      pt::expert_options grid = {}, pt::constraints given = {}) {
   using training = pt::training<Model, pt::adamw, pt::clip_norm>;
   auto run = [=](pt::cluster const& c, pt::expert_options const& how) {
     auto now = [] { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); };

@@ -26,7 +26,8 @@ struct wanted {
   gpt::cuts cuts;
   explicit wanted(benchmark::State const& s)
       : layers(static_cast<int>(s.range(0))),
-        cuts{static_cast<int>(s.range(1)), static_cast<int>(s.range(2)), static_cast<int>(s.range(3)), static_cast<int>(s.range(4))} {}
+        cuts{static_cast<int>(s.range(1)), static_cast<int>(s.range(2)), static_cast<int>(s.range(3)),
+             static_cast<int>(s.range(4))} {}
 };
 
 class planned {

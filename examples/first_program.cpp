@@ -42,8 +42,7 @@ int main() {
     for (std::size_t i = 0; i < batch::extent; ++i) {
       labels[i] = static_cast<std::int32_t>(random() % out::extent);
       for (std::size_t j = 0; j < in::extent; ++j)
-        images[i * in::extent + j] =
-            patterns[static_cast<std::size_t>(labels[i]) * in::extent + j] + 2 * normal(random);
+        images[i * in::extent + j] = patterns[static_cast<std::size_t>(labels[i]) * in::extent + j] + 2 * normal(random);
     }
     const float loss = t.step({{"x", images}, {"y", labels}});
     if (step % 10 == 0) std::printf("step %2d  loss %.4f\n", step, loss);

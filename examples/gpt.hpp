@@ -26,8 +26,7 @@ struct gpt {
     auto drop = [&](auto x) { return dropout > 0 ? pt::dropout(x, dropout) : x; };
     auto norm = [&](auto x) {
       auto s = pt::scope(g, "norm");
-      return pt::layer_norm(x, pt::param<f32, hidden>(g, "scale", pt::ones),
-                            pt::param<f32, hidden>(g, "bias", pt::zeros));
+      return pt::layer_norm(x, pt::param<f32, hidden>(g, "scale", pt::ones), pt::param<f32, hidden>(g, "bias", pt::zeros));
     };
     // What is added to the residual stream starts smaller, so that its variance does not grow with depth.
     const pt::normal initial{deviation}, residual{deviation / std::sqrt(2.0 * layers)};
@@ -35,8 +34,7 @@ struct gpt {
     auto tokens = pt::input<i32, sample, position>(g, "tokens");
     auto targets = pt::input<i32, sample, position>(g, "targets");
     auto table = pt::param<f32, byte, hidden>(g, "bytes.weight", initial);
-    auto x = drop(
-        pt::bias(pt::embedding(tokens, table), pt::param<f32, position, hidden>(g, "positions.weight", initial)));
+    auto x = drop(pt::bias(pt::embedding(tokens, table), pt::param<f32, position, hidden>(g, "positions.weight", initial)));
 
     for (int layer = 0; layer < layers; ++layer) {
       auto block = pt::scope(g, "block", layer);
@@ -53,8 +51,7 @@ struct gpt {
         // A bias of k would add the same to all scores of a query, which softmax takes out again.
         auto k = project("k.weight");
         auto v = with_bias(project("v.weight"), "v.bias");
-        auto y = pt::linear(pt::causal_attention(q, k, v),
-                            pt::param<f32, head, head_width, hidden>(g, "out.weight", residual),
+        auto y = pt::linear(pt::causal_attention(q, k, v), pt::param<f32, head, head_width, hidden>(g, "out.weight", residual),
                             pt::param<f32, hidden>(g, "out.bias", pt::zeros));
         x = x + drop(y);
       }

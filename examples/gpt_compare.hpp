@@ -39,14 +39,10 @@ struct plan_result {
 struct plan_differences {  // the largest, as parts of what they are measured by
   double loss = 0, gradients = 0, weights = 0;
   bool other_weights_near = true;  // those whose gradient is not well above rounding
-  bool agree() const {
-    return loss <= tolerance && gradients <= tolerance && weights <= tolerance && other_weights_near;
-  }
+  bool agree() const { return loss <= tolerance && gradients <= tolerance && weights <= tolerance && other_weights_near; }
 };
 
-inline double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
+inline double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 inline std::vector<float> floats(pt::host_tensor const& t) { return {t.as<float>(), t.as<float>() + t.size()}; }
 inline double largest(std::vector<float> const& all) {
   double most = 0;
@@ -55,8 +51,8 @@ inline double largest(std::vector<float> const& all) {
 }
 
 // A few steps from the beginning. `make(plan)` gives a trainer; `one` is what one device did, or null if this is it.
-template <class Make> plan_result try_plan(parallel const& plan, Make make, plan_result const* one,
-                                           pt::text_data const& data, std::size_t batch, std::size_t length) {
+template <class Make> plan_result try_plan(parallel const& plan, Make make, plan_result const* one, pt::text_data const& data,
+                                           std::size_t batch, std::size_t length) {
   plan_result r;
   r.plan = plan;
   const bool peak_restarts = pt::reset_peak_memory();
@@ -118,8 +114,7 @@ inline plan_differences compare(plan_result const& one, plan_result const& other
 
 // Prints the table; returns whether every plan agrees with the first and keeps to its memory.
 inline bool print_comparison(std::vector<plan_result> const& results, double learning_rate) {
-  pt::table table(
-      {"plan", "devices", "loss", "gradients", "weights", "ms/step", "MiB sent", "planned", "measured", "process"});
+  pt::table table({"plan", "devices", "loss", "gradients", "weights", "ms/step", "MiB sent", "planned", "measured", "process"});
   auto shown = [](const char* format, double value) {
     char text[32];
     std::snprintf(text, sizeof text, format, value);
@@ -131,10 +126,9 @@ inline bool print_comparison(std::vector<plan_result> const& results, double lea
   for (plan_result const& r : results) {
     const plan_differences d = compare(one, r, learning_rate);
     const bool first = &r == &one;
-    table.row(r.plan.text(), r.plan.devices(), shown("%.6f", r.losses.back()),
-              first ? "-" : shown("%.1e", d.gradients), first ? "-" : shown("%.1e", d.weights),
-              shown("%.0f", 1e3 * r.seconds), shown("%.2f", r.sent / mebibyte), shown("%.1f", r.planned / mebibyte),
-              shown("%.1f", r.measured / mebibyte), shown("%.1f", r.growth / mebibyte));
+    table.row(r.plan.text(), r.plan.devices(), shown("%.6f", r.losses.back()), first ? "-" : shown("%.1e", d.gradients),
+              first ? "-" : shown("%.1e", d.weights), shown("%.0f", 1e3 * r.seconds), shown("%.2f", r.sent / mebibyte),
+              shown("%.1f", r.planned / mebibyte), shown("%.1f", r.measured / mebibyte), shown("%.1f", r.growth / mebibyte));
     agree = agree && d.agree();
     fit = fit && r.measured <= r.planned && r.growth <= r.planned + unplanned_mebibytes * mebibyte;
   }

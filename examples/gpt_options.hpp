@@ -96,8 +96,7 @@ inline parallel parse_plan(std::string_view words, int batch) {
   plan.stages = stages.value_or(1);
   if (order && plan.stages == 1) throw wrong(std::string(order->word) + " is an order of pipeline stages; add pp2, or more");
   plan.order = order.value_or(stage_orders[0]);
-  plan.micro_batches =
-      micro_batches.value_or(plan.stages > 1 ? std::clamp(batch / plan.data, 1, 2 * plan.stages) : 1);
+  plan.micro_batches = micro_batches.value_or(plan.stages > 1 ? std::clamp(batch / plan.data, 1, 2 * plan.stages) : 1);
   if (std::int64_t{plan.data} * plan.tensor * plan.stages > 1024) throw wrong("more than 1024 devices");
   return plan;
 }
@@ -172,8 +171,7 @@ struct gpt_command {
     number("--sample", o.sample, 0, many, "Bytes to write in the end");
     flag("--prompt", o.prompt, "TEXT", "What the sample begins with");
     number("--temperature", o.temperature, 0.0, 1e6, "Of the sample; 0 takes the likeliest byte");
-    number("--evaluate-every", o.evaluate_every, 0, most_steps,
-           "Steps between losses on held-out text; 0: one in the end");
+    number("--evaluate-every", o.evaluate_every, 0, most_steps, "Steps between losses on held-out text; 0: one in the end");
     app.add_flag("--demo", o.demo, "First compares six plans with one device, then trains, by default under auto");
   }
 
@@ -185,14 +183,13 @@ struct gpt_command {
     gpt_options const& o = options;
     if (o.comm == "mpi" && o.demo) throw pt::error("--demo compares plans on threads; leave --comm mpi out");
     if (o.comm == "mpi" && o.devices && *o.devices != processes)
-      throw pt::error(word("--devices", *o.devices) + " and --comm mpi, which has a device in each of " + std::to_string(processes) + " processes");
-    if (o.hidden % o.heads != 0)
-      throw pt::error(word("--hidden", o.hidden) + " is no multiple of " + word("--heads", o.heads));
+      throw pt::error(word("--devices", *o.devices) + " and --comm mpi, which has a device in each of " +
+                      std::to_string(processes) + " processes");
+    if (o.hidden % o.heads != 0) throw pt::error(word("--hidden", o.hidden) + " is no multiple of " + word("--heads", o.heads));
     if (o.warm_up && *o.warm_up >= o.steps)
       throw pt::error(word("--warm-up", *o.warm_up) + " leaves nothing of " + word("--steps", o.steps));
     if (o.demo)
-      fit(parse_plan(largest_plan_of_demo, o.batch),
-          "--demo, whose largest plan is " + std::string(largest_plan_of_demo) + ",");
+      fit(parse_plan(largest_plan_of_demo, o.batch), "--demo, whose largest plan is " + std::string(largest_plan_of_demo) + ",");
     if (!o.report.empty() && !searches()) throw pt::error("--report is about what --plan auto has found");
     if (searches()) return {};
     if (o.plan.empty() && (o.devices || processes > 1)) {
@@ -204,23 +201,19 @@ struct gpt_command {
     const std::string name = "--plan '" + o.plan + "'";
     const parallel p = parse_plan(o.plan, o.batch);
     if (o.devices && *o.devices < p.devices())
-      throw pt::error(name + " needs " + std::to_string(p.devices()) + " devices, more than " +
-                      word("--devices", *o.devices));
+      throw pt::error(name + " needs " + std::to_string(p.devices()) + " devices, more than " + word("--devices", *o.devices));
     fit(p, name);
     return p;
   }
 
-private:
+ private:
   static std::string word(const char* flag, auto value) { return std::string(flag) + " " + std::to_string(value); }
   void fit(parallel const& p, std::string const& name) const {
     gpt_options const& o = options;
     const int parts = p.data * p.micro_batches;
-    auto cuts = [&](const char* what, int pieces) {
-      return name + " cuts " + what + " into " + std::to_string(pieces) + ", ";
-    };
+    auto cuts = [&](const char* what, int pieces) { return name + " cuts " + what + " into " + std::to_string(pieces) + ", "; };
     if (parts > o.batch) throw pt::error(cuts("the batch", parts) + "more than " + word("--batch", o.batch));
     if (p.tensor > o.heads) throw pt::error(cuts("the heads", p.tensor) + "more than " + word("--heads", o.heads));
-    if (p.stages > o.layers)
-      throw pt::error(cuts("the layers", p.stages) + "more than " + word("--layers", o.layers));
+    if (p.stages > o.layers) throw pt::error(cuts("the layers", p.stages) + "more than " + word("--layers", o.layers));
   }
 };

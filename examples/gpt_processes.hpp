@@ -23,14 +23,16 @@ class gpt_processes {
   gpt_processes(std::string const& backend, std::string const& comm) {
     if (backend == "cuda") {
 #ifndef PARTITA_EXAMPLE_CUDA
-      throw pt::error("--backend cuda: this program was built without CUDA; configure with -DPARTITA_CUDA=ON where nvcc and NCCL are");
+      throw pt::error(
+          "--backend cuda: this program was built without CUDA; configure with -DPARTITA_CUDA=ON where nvcc and NCCL are");
 #endif
     }
     if (comm == "mpi") {
 #ifdef PARTITA_EXAMPLE_MPI
       world_ = std::make_shared<pt::mpi>();
 #else
-      throw pt::error("--comm " + comm + ": this program was built without MPI; on Debian, install libopenmpi-dev and configure again");
+      throw pt::error("--comm " + comm +
+                      ": this program was built without MPI; on Debian, install libopenmpi-dev and configure again");
 #endif
     }
 #ifdef PARTITA_EXAMPLE_CUDA

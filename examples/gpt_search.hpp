@@ -46,8 +46,7 @@ inline searched_plan search_plan(gpt_training const& training, std::vector<pt::b
   const pt::profile measured = pt::measure<gpt_training>(devices, training, {}, extents);
   const pt::costs costs(pt::host_cluster(measured), measured);
   const auto found = pt::search<gpt_training>(costs, pt::constraints{}, training, extents);
-  const pt::simulation step =
-      pt::simulate_on_host(found.plan, costs, {.threads = measured.threads, .keep_gradients = false});
+  const pt::simulation step = pt::simulate_on_host(found.plan, costs, {.threads = measured.threads, .keep_gradients = false});
   searched_plan r{found.plan, words_of(found.why), step.seconds, 0};
   for (int d = 0; d < step.devices(); ++d) r.bytes += static_cast<double>(step.of_rank(d).peak_bytes());
   std::printf("found: %s; %ld configurations looked at, no plan of the space takes less than %s\n", r.words.c_str(),

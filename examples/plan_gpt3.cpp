@@ -38,14 +38,16 @@ struct gpt3 {
         auto s = pt::scope(g, "attention");
         auto h = norm(x);
         auto project = [&](pt::label weight, pt::label bias) {
-          return pt::linear(h, pt::param<bf16, hidden, head, head_width>(g, weight), pt::param<bf16, head, head_width>(g, bias, pt::zeros));
+          return pt::linear(h, pt::param<bf16, hidden, head, head_width>(g, weight),
+                            pt::param<bf16, head, head_width>(g, bias, pt::zeros));
         };
         auto q = project("q.weight", "q.bias"), k = project("k.weight", "k.bias"), v = project("v.weight", "v.bias");
         x = x + pt::linear(pt::causal_attention(q, k, v), pt::param<bf16, head, head_width, hidden>(g, "out.weight"),
                            pt::param<bf16, hidden>(g, "out.bias", pt::zeros));
       }
       auto s = pt::scope(g, "mlp");
-      auto h = pt::gelu(pt::linear(norm(x), pt::param<bf16, hidden, inner>(g, "up.weight"), pt::param<bf16, inner>(g, "up.bias", pt::zeros)));
+      auto h = pt::gelu(
+          pt::linear(norm(x), pt::param<bf16, hidden, inner>(g, "up.weight"), pt::param<bf16, inner>(g, "up.bias", pt::zeros)));
       x = x + pt::linear(h, pt::param<bf16, inner, hidden>(g, "down.weight"), pt::param<bf16, hidden>(g, "down.bias", pt::zeros));
     }
     return pt::cross_entropy(pt::linear(norm(x), table), targets);
@@ -62,20 +64,26 @@ int main(int argc, char** argv) {
   std::printf("searched %ld configurations in %.2f s\n", found.why.configurations, now() - begin);
   std::printf("%.2f s a step; no plan of the space takes less than %.2f s\n", found.seconds, found.lower_bound);
   // [/search]
-  std::printf("%d stages of %d GPUs, %d micro-batches, %.1f GiB on the fullest GPU\n", found.why.stages, found.why.devices_per_stage,
-              found.why.micro_batches, found.memory / (1 << 30));
+  std::printf("%d stages of %d GPUs, %d micro-batches, %.1f GiB on the fullest GPU\n", found.why.stages,
+              found.why.devices_per_stage, found.why.micro_batches, found.memory / (1 << 30));
   std::printf("%s\n\n", found.why.bound_by.c_str());
   std::printf("%5s %9s %7s %9s %12s %10s %9s\n", "stage", "segments", "again", "grid", "micro-batch", "step", "memory");
   for (std::size_t s = 0; s < found.why.of_stages.size(); ++s) {
     pt::found_stage const& f = found.why.of_stages[s];
-    std::printf("%5zu %4d to %-3d %4d %5d x %-3d %9.1f ms %7.1f ms %5.1f GiB\n", s, f.first_block, f.first_block + f.blocks - 1, f.replayed, f.outer,
-                f.inner, f.seconds * 1e3, f.step_seconds * 1e3, f.memory / (1 << 30));
+    std::printf("%5zu %4d to %-3d %4d %5d x %-3d %9.1f ms %7.1f ms %5.1f GiB\n", s, f.first_block, f.first_block + f.blocks - 1,
+                f.replayed, f.outer, f.inner, f.seconds * 1e3, f.step_seconds * 1e3, f.memory / (1 << 30));
   }
-  std::printf("\nhow the ops of a block are cut (along the grid's first x second dimension):\n  %s\n", found.why.of_stages[found.why.of_stages.size() / 2].cuts.c_str());
+  std::printf("\nhow the ops of a block are cut (along the grid's first x second dimension):\n  %s\n",
+              found.why.of_stages[found.why.of_stages.size() / 2].cuts.c_str());
 
   const pt::simulation s = pt::simulate(found.plan, cluster);
-  std::printf("\nsimulated: %.2f s a step, %.1f%% MFU, bubble %.2f s, communication that is not hidden %.2f s, at most %.1f GiB a GPU%s\n", s.seconds,
-              100 * s.mfu(), s.parts.bubble, s.parts.exposed, static_cast<double>(s.peak_bytes()) / (1 << 30), s.fits() ? "" : ": does not fit");
+  std::printf(
+      "\nsimulated: %.2f s a step, %.1f%% MFU, bubble %.2f s, communication that is not hidden %.2f s, at most %.1f GiB a GPU%s\n",
+      s.seconds, 100 * s.mfu(), s.parts.bubble, s.parts.exposed, static_cast<double>(s.peak_bytes()) / (1 << 30),
+      s.fits() ? "" : ": does not fit");
   if (argc > 1)
-    pt::write_text_file(argv[1], pt::plan_report({.title = "GPT-3 175B on 1,024 A100", .simulated = &s, .why = found.why.bound_by, .lower_bound = found.lower_bound}));
+    pt::write_text_file(
+        argv[1],
+        pt::plan_report(
+            {.title = "GPT-3 175B on 1,024 A100", .simulated = &s, .why = found.why.bound_by, .lower_bound = found.lower_bound}));
 }

@@ -57,21 +57,23 @@ struct cuts {
 
 int main(int argc, char** argv) {
   const pt::cluster cluster = pt::preset::dgx_a100(2);  // or pt::cluster::load("cluster.json")
-  std::printf("%-28s %9s %9s %9s %9s %6s %9s\n", "stages x data x tensor, ZeRO", "step ms", "compute", "exposed", "bubble", "MFU", "peak GiB");
+  std::printf("%-28s %9s %9s %9s %9s %6s %9s\n", "stages x data x tensor, ZeRO", "step ms", "compute", "exposed", "bubble", "MFU",
+              "peak GiB");
   pt::simulation best;
   for (cuts c : std::vector<cuts>{{1, 16, 1, 1}, {1, 2, 8, 1}, {2, 1, 8, 1}, {2, 4, 2, 1}, {4, 4, 1, 1}, {1, 16, 1, 3}}) {
     // [simulate]
     const pt::simulation s = pt::simulate(pt::plan<training>::by(c), cluster);
-    std::printf("%2d x %2d x %2d, ZeRO %d           %9.1f %9.1f %9.1f %9.1f %5.1f%% %9.1f%s\n", c.stages, c.data, c.tensor, c.zero, s.seconds * 1e3,
-                s.parts.compute * 1e3, s.parts.exposed * 1e3, s.parts.bubble * 1e3, 100 * s.mfu(), static_cast<double>(s.peak_bytes()) / (1 << 30),
-                s.fits() ? "" : "  does not fit");
+    std::printf("%2d x %2d x %2d, ZeRO %d           %9.1f %9.1f %9.1f %9.1f %5.1f%% %9.1f%s\n", c.stages, c.data, c.tensor,
+                c.zero, s.seconds * 1e3, s.parts.compute * 1e3, s.parts.exposed * 1e3, s.parts.bubble * 1e3, 100 * s.mfu(),
+                static_cast<double>(s.peak_bytes()) / (1 << 30), s.fits() ? "" : "  does not fit");
     // [/simulate]
     if (s.fits() && (best.seconds == 0 || s.seconds < best.seconds)) best = s;
   }
   if (best.lowered == nullptr) return 1;
   // [held]
   pt::simulated_class const& first = best.classes[0];
-  std::printf("\nThe fastest one that fits holds, at its peak, beside %.1f GiB of state:\n", static_cast<double>(first.what.state_bytes) / (1 << 30));
+  std::printf("\nThe fastest one that fits holds, at its peak, beside %.1f GiB of state:\n",
+              static_cast<double>(first.what.state_bytes) / (1 << 30));
   int lines = 0;
   for (pt::held_tensor const& held : pt::held_at_peak(first, best.lowered->graph()))
     if (lines++ < 4) std::printf("  %7.2f GiB  %s\n", static_cast<double>(held.bytes) / (1 << 30), held.name.c_str());

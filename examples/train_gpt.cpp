@@ -43,8 +43,12 @@ gpt_training training_of(gpt_options const& o) {
 
 std::vector<pt::binding> extents_of(gpt_options const& o, int batch) {
   auto n = [](int extent) { return static_cast<std::size_t>(extent); };
-  return {pt::bind<sample>(n(batch)),   pt::bind<position>(n(o.length)),           pt::bind<hidden>(n(o.hidden)),
-          pt::bind<head>(n(o.heads)),   pt::bind<head_width>(n(o.hidden / o.heads)), pt::bind<inner>(n(4 * o.hidden))};
+  return {pt::bind<sample>(n(batch)),
+          pt::bind<position>(n(o.length)),
+          pt::bind<hidden>(n(o.hidden)),
+          pt::bind<head>(n(o.heads)),
+          pt::bind<head_width>(n(o.hidden / o.heads)),
+          pt::bind<inner>(n(4 * o.hidden))};
 }
 pt::plan<gpt_training> plan_of(gpt_options const& o, parallel const& plan, int batch) {
   pt::plan<gpt_training> made(training_of(o), extents_of(o, batch));
@@ -92,8 +96,7 @@ double measure_peak(int threads) {
 
 // Mean loss in nats a byte over at most `most` batches that training never sees.
 double held_out_loss(trainer& t, gpt_options const& o, pt::text_data const& data, std::size_t most = 8) {
-  const pt::held_out_batches batches =
-      data.held_out(static_cast<std::size_t>(o.batch), static_cast<std::size_t>(o.length), most);
+  const pt::held_out_batches batches = data.held_out(static_cast<std::size_t>(o.batch), static_cast<std::size_t>(o.length), most);
   double sum = 0;
   for (pt::text_batch const& b : batches) sum += t.evaluate({{"tokens", b.inputs}, {"targets", b.targets}});
   return sum / static_cast<double>(batches.size());
@@ -104,8 +107,7 @@ double held_out_loss(trainer& t, gpt_options const& o, pt::text_data const& data
 // part of the weights, and the first one writes.
 std::string write(trainer const& trained, gpt_options const& o, gpt_processes& processes) {
   trainer writer = make_trainer(o, parallel{}, 1, false);
-  for (std::string const& name : trained.parameter_names())
-    writer.set_parameter(name, floats(trained.parameter(name)));
+  for (std::string const& name : trained.parameter_names()) writer.set_parameter(name, floats(trained.parameter(name)));
   if (!processes.first()) return {};
 
   std::string text = o.prompt.empty() ? "\n" : o.prompt;
@@ -153,7 +155,8 @@ void print_prediction(searched_plan const& said, trainer const& t, std::vector<d
 // By the first process, which tells the others.
 searched_plan search(gpt_command const& command, gpt_processes& processes) {
   gpt_options const& o = command.options;
-  const pt::cpu devices{.devices = processes.are_many() ? processes.together().size() : command.devices_to_search_for(), .threads = o.threads};
+  const pt::cpu devices{.devices = processes.are_many() ? processes.together().size() : command.devices_to_search_for(),
+                        .threads = o.threads};
   if (!processes.are_many()) return search_plan(training_of(o), extents_of(o, o.batch), devices, o.report);
   std::string text, words;
   double seconds = 0, bytes = 0;
@@ -179,8 +182,7 @@ int run(gpt_command const& command) {
   }
 
   std::optional<searched_plan> searched;
-  if (command.searches())
-    searched = search(command, processes);
+  if (command.searches()) searched = search(command, processes);
   const int devices = searched ? searched->plan.devices() : plan.devices();
   // [trainer]
   trainer t = processes.with_devices(devices, o.threads, [&](auto const& where) {
@@ -195,8 +197,7 @@ int run(gpt_command const& command) {
       "\nplan: %s on %d %s device%s%s, %d thread%s each; the CPU's matrix products reach %s\n"
       "model: %d layers, hidden %d, %d heads, %s parameters; a step: %d x %d bytes\n",
       searched ? searched->words.c_str() : plan.text().c_str(), devices, o.backend == "cuda" ? "CUDA" : "CPU",
-      devices == 1 ? "" : "s",
-      processes.are_many() ? ", a process each" : "", threads, threads == 1 ? "" : "s",
+      devices == 1 ? "" : "s", processes.are_many() ? ", a process each" : "", threads, threads == 1 ? "" : "s",
       pt::quantity_text(peak, "FLOP/s").c_str(), o.layers, o.hidden, o.heads,
       pt::quantity_text(static_cast<double>(t.parameter_count())).c_str(), o.batch, o.length);
 
@@ -220,8 +221,7 @@ int run(gpt_command const& command) {
     bool ends = is_asked_to_end();
     for (; step < o.steps && !ends; ends = is_asked_to_end()) {
       // [/signal]
-      const pt::text_batch b =
-          data.batch(step, static_cast<std::size_t>(o.batch), static_cast<std::size_t>(o.length));
+      const pt::text_batch b = data.batch(step, static_cast<std::size_t>(o.batch), static_cast<std::size_t>(o.length));
       t.set_learning_rate(rate.rate(step));
       const double begin = now();
       const float loss = t.step({{"tokens", b.inputs}, {"targets", b.targets}});

@@ -34,7 +34,7 @@ void must(cublasStatus_t answer) {
 
 // cuBLASLt as its samples call it: column-major, the first algorithm that it proposes, 32 MiB of workspace.
 class cublas {
-public:
+ public:
   cublas() {
     must(cublasLtCreate(&handle_));
     must(cudaMalloc(&workspace_, workspace_bytes));
@@ -46,8 +46,8 @@ public:
   cublas(cublas const&) = delete;
   // c [m, n] = op(a) [m, k] op(b) [k, n], column-major, added to c where `add`.
   std::function<void()> ready(bool turn_a, bool turn_b, std::size_t m, std::size_t n, std::size_t k, void const* a,
-                              std::size_t lda, void const* b, std::size_t ldb, void* c, std::size_t ldc,
-                              cudaDataType_t type, bool add, cudaStream_t stream) {
+                              std::size_t lda, void const* b, std::size_t ldb, void* c, std::size_t ldc, cudaDataType_t type,
+                              bool add, cudaStream_t stream) {
     cublasLtMatmulDesc_t what;
     cublasLtMatrixLayout_t of_a, of_b, of_c;
     cublasLtMatmulPreference_t limits;
@@ -72,7 +72,7 @@ public:
     };
   }
 
-private:
+ private:
   static constexpr std::size_t workspace_bytes = std::size_t{32} << 20;
   cublasLtHandle_t handle_{};
   void* workspace_ = nullptr;
@@ -83,9 +83,7 @@ struct sizes {
   benchmark_model::gpt_sizes of;
   std::size_t tokens() const { return of.samples * of.positions; }
   training what() const { return {.model = {.model = {.layers = of.layers}}}; }
-  std::unique_ptr<pt::on_cuda::traced_training> trace() const {
-    return pt::cuda_kernels<training>::trace(what(), of.bindings());
-  }
+  std::unique_ptr<pt::on_cuda::traced_training> trace() const { return pt::cuda_kernels<training>::trace(what(), of.bindings()); }
 };
 
 // With as many samples as fit, half as many each time.
@@ -139,12 +137,11 @@ double copy_rate(std::size_t bytes) {
 }
 
 void print_kernels(program_times const& times, double copied) {
-  std::printf("%-58s %5s %10s %9s %8s %9s %8s\n", "instruction", "times", "us", "GB/s", "of copy", "TFLOP/s",
-              "of direct");
+  std::printf("%-58s %5s %10s %9s %8s %9s %8s\n", "instruction", "times", "us", "GB/s", "of copy", "TFLOP/s", "of direct");
   for (instruction_row const& r : times.rows) {
     const double rate = r.seconds > 0 ? r.work.bytes / r.seconds : 0;
-    std::printf("%-58s %5d %10.1f %9.0f %7.0f%% ", r.what.substr(0, 58).c_str(), r.count, 1e6 * r.seconds,
-                1e-9 * rate, 100 * rate / copied);
+    std::printf("%-58s %5d %10.1f %9.0f %7.0f%% ", r.what.substr(0, 58).c_str(), r.count, 1e6 * r.seconds, 1e-9 * rate,
+                100 * rate / copied);
     if (r.work.product) std::printf("%9.1f ", 1e-12 * r.work.flops / r.seconds);
     if (r.is_product && r.direct > 0) std::printf("%7.0f%%", 100 * r.direct / r.seconds);
     std::printf("\n");
@@ -154,15 +151,13 @@ void print_kernels(program_times const& times, double copied) {
 timed_program<api, library>::direct_product direct(cublas& of) {
   return [&of](pt::on_cuda::product const& p, cudaStream_t stream) {
     const cudaDataType_t type = p.type == pt::bf16 ? CUDA_R_16BF : p.type == pt::f16 ? CUDA_R_16F : CUDA_R_32F;
-    return of.ready(p.transpose_b, p.transpose_a, p.n, p.m, p.k, p.b, p.ldb, p.a, p.lda, p.c, p.ldc, type,
-                    p.accumulate, stream);
+    return of.ready(p.transpose_b, p.transpose_a, p.n, p.m, p.k, p.b, p.ldb, p.a, p.lda, p.c, p.ldc, type, p.accumulate, stream);
   };
 }
 
 void report_kernels(bool tiny, double copied, cublas& of) {
   // Of one layer, with operands of 64 MiB and more.
-  sizes s{"kernels",
-          {.layers = 1, .vocabulary = 50304, .hidden = 768, .heads = 12, .samples = 48, .positions = 1024}};
+  sizes s{"kernels", {.layers = 1, .vocabulary = 50304, .hidden = 768, .heads = 12, .samples = 48, .positions = 1024}};
   if (tiny) s.of = {.layers = 1, .vocabulary = 512, .hidden = 128, .heads = 2, .samples = 8, .positions = 128};
   fitted f = fit(s);
   std::printf(
@@ -175,9 +170,8 @@ void report_kernels(bool tiny, double copied, cublas& of) {
 
 void report_model(sizes s, double copied, double peak, double product_rate, cublas& of) {
   fitted f = fit(s);
-  std::printf(
-      "\n%s: %d layers of %zu, %zu heads, vocabulary %zu (padded), bf16 with f32 weights, batch %zu x %zu, AdamW\n",
-      s.name, s.of.layers, s.of.hidden, s.of.heads, s.of.vocabulary, s.of.samples, s.of.positions);
+  std::printf("\n%s: %d layers of %zu, %zu heads, vocabulary %zu (padded), bf16 with f32 weights, batch %zu x %zu, AdamW\n",
+              s.name, s.of.layers, s.of.hidden, s.of.heads, s.of.vocabulary, s.of.samples, s.of.positions);
   const step_times steps = time_steps<api, library>(*f.traced, pt::policy::single_device{},
                                                     static_cast<std::int32_t>(s.of.vocabulary), s.tokens(), 10);
   const double rate = steps.flops / steps.seconds;
@@ -195,35 +189,33 @@ void report_model(sizes s, double copied, double peak, double product_rate, cubl
   std::printf(
       "  the captured step %.2f ms; its instructions alone %.2f ms: launch gaps %.1f%% of it; outside of it %.2f ms "
       "a step\n",
-      1e3 * times.step, 1e3 * times.alone(), 100 * (1 - times.alone() / times.step),
-      1e3 * (steps.seconds - times.step));
+      1e3 * times.step, 1e3 * times.alone(), 100 * (1 - times.alone() / times.step), 1e3 * (steps.seconds - times.step));
   const pt::costs costs = costs_of(*f.traced->graph, times, copied);
   const double simulated = pt::simulate(*f.made->shared, costs).seconds;
   std::printf("  simulated %.2f ms, measured %.2f ms: %+.1f%%\n", 1e3 * simulated, 1e3 * times.step,
               100 * (simulated / times.step - 1));
   std::printf("  where the step goes:\n");
   std::vector<instruction_row> most = times.rows;
-  std::sort(most.begin(), most.end(),
-            [](auto const& a, auto const& b) { return a.count * a.seconds > b.count * b.seconds; });
+  std::sort(most.begin(), most.end(), [](auto const& a, auto const& b) { return a.count * a.seconds > b.count * b.seconds; });
   for (std::size_t i = 0; i < most.size() && i < 16; ++i)
-    std::printf("    %-58s %4d x %9.1f us %5.1f%%\n", most[i].what.substr(0, 58).c_str(), most[i].count,
-                1e6 * most[i].seconds, 100 * most[i].count * most[i].seconds / times.alone());
-  std::printf("compare: --layers %d --hidden %zu --heads %zu --vocabulary %zu --samples %zu --positions %zu\n",
-              s.of.layers, s.of.hidden, s.of.heads, s.of.vocabulary, s.of.samples, s.of.positions);
+    std::printf("    %-58s %4d x %9.1f us %5.1f%%\n", most[i].what.substr(0, 58).c_str(), most[i].count, 1e6 * most[i].seconds,
+                100 * most[i].count * most[i].seconds / times.alone());
+  std::printf("compare: --layers %d --hidden %zu --heads %zu --vocabulary %zu --samples %zu --positions %zu\n", s.of.layers,
+              s.of.hidden, s.of.heads, s.of.vocabulary, s.of.samples, s.of.positions);
 }
 
 void report_devices(int devices, sizes s) {
   std::printf("\ncollectives between %d GPUs, f32; bus: what nccl-tests calls so\n", devices);
-  for (collective_times const& c : time_collectives<api, library>(
-           devices, {std::size_t{1} << 20, std::size_t{16} << 20, std::size_t{256} << 20}, 20))
-    std::printf("  %-15s %8.0f MiB %10.1f us %9.1f GB/s on the bus\n", c.what.c_str(),
-                static_cast<double>(c.bytes) / mib, 1e6 * c.seconds, 1e-9 * c.bus);
+  for (collective_times const& c :
+       time_collectives<api, library>(devices, {std::size_t{1} << 20, std::size_t{16} << 20, std::size_t{256} << 20}, 20))
+    std::printf("  %-15s %8.0f MiB %10.1f us %9.1f GB/s on the bus\n", c.what.c_str(), static_cast<double>(c.bytes) / mib,
+                1e6 * c.seconds, 1e-9 * c.bus);
   s.of.samples *= static_cast<std::size_t>(devices);
   const auto traced = s.trace();
   const step_times steps = time_steps<api, library>(*traced, pt::policy::data_parallel_of{devices},
                                                     static_cast<std::int32_t>(s.of.vocabulary), s.tokens(), 10);
-  std::printf("  %s, data parallel over %d GPUs, batch %zu x %zu: step %.2f ms, %.0f tokens/s\n", s.name, devices,
-              s.of.samples, s.of.positions, 1e3 * steps.seconds, static_cast<double>(s.tokens()) / steps.seconds);
+  std::printf("  %s, data parallel over %d GPUs, batch %zu x %zu: step %.2f ms, %.0f tokens/s\n", s.name, devices, s.of.samples,
+              s.of.positions, 1e3 * steps.seconds, static_cast<double>(s.tokens()) / steps.seconds);
 }
 
 }  // namespace
@@ -240,8 +232,8 @@ int main(int count, char** arguments) try {
   cudaDeviceProp device{};
   must(cudaGetDeviceProperties(&device, 0));
   const double copied = copy_rate(tiny ? std::size_t{64} << 20 : std::size_t{512} << 20), peak = peak_of(device.name);
-  std::printf("%s, compute capability %d.%d, %.0f MiB; a device copy reads and writes %.0f GB/s\n", device.name,
-              device.major, device.minor, static_cast<double>(device.totalGlobalMem) / mib, 1e-9 * copied);
+  std::printf("%s, compute capability %d.%d, %.0f MiB; a device copy reads and writes %.0f GB/s\n", device.name, device.major,
+              device.minor, static_cast<double>(device.totalGlobalMem) / mib, 1e-9 * copied);
   cublas products;
   double product_rate = 0;
   {
@@ -251,8 +243,8 @@ int main(int count, char** arguments) try {
       must(cudaMalloc(&m, 2 * n * n));
       must(cudaMemset(m, 0x3c, 2 * n * n));
     }
-    const auto put = products.ready(true, false, n, n, n, matrices[0], n, matrices[1], n, matrices[2], n, CUDA_R_16BF,
-                                    false, nullptr);
+    const auto put =
+        products.ready(true, false, n, n, n, matrices[0], n, matrices[1], n, matrices[2], n, CUDA_R_16BF, false, nullptr);
     for (int warm = 0; warm < 3; ++warm) put();
     must(cudaDeviceSynchronize());
     const auto begin = clock_type::now();
@@ -263,10 +255,8 @@ int main(int count, char** arguments) try {
     std::printf("a product of bf16 squares of %zu by cuBLASLt: %.0f TFLOP/s\n", n, 1e-12 * product_rate);
   }
   report_kernels(tiny, copied, products);
-  sizes small{"GPT-2 124M",
-              {.layers = 12, .vocabulary = 50304, .hidden = 768, .heads = 12, .samples = 16, .positions = 1024}},
-      medium{"GPT-2 350M",
-             {.layers = 24, .vocabulary = 50304, .hidden = 1024, .heads = 16, .samples = 8, .positions = 1024}};
+  sizes small{"GPT-2 124M", {.layers = 12, .vocabulary = 50304, .hidden = 768, .heads = 12, .samples = 16, .positions = 1024}},
+      medium{"GPT-2 350M", {.layers = 24, .vocabulary = 50304, .hidden = 1024, .heads = 16, .samples = 8, .positions = 1024}};
   if (tiny) {
     small.of = {.layers = 2, .vocabulary = 512, .hidden = 128, .heads = 2, .samples = 4, .positions = 64};
     medium.of = {.layers = 3, .vocabulary = 512, .hidden = 256, .heads = 4, .samples = 4, .positions = 64};

@@ -27,18 +27,18 @@ struct step_times {
 };
 
 // A trainer of `traced` takes steps on random tokens, for `least_seconds` and `how.steps` at least.
-template <class Api, class Library, class Policy>
-step_times time_steps(pt::on_cuda::traced_training const& traced, Policy const& policy, std::int32_t vocabulary,
-                      std::size_t tokens, int steps, double least_seconds = 2) {
+template <class Api, class Library, class Policy> step_times time_steps(pt::on_cuda::traced_training const& traced,
+                                                                        Policy const& policy, std::int32_t vocabulary,
+                                                                        std::size_t tokens, int steps, double least_seconds = 2) {
   pt::plan_base plan(*traced.graph);
   policy(plan);
   std::size_t before = 0, all = 0, after = 0;
   pt::on_cuda::check<Api>(Api::set_device(0), "the first device");
   pt::on_cuda::check<Api>(Api::memory(before, all), "its memory");
-  pt::detail::engine engine(*traced.graph, traced.losses, std::move(plan),
-                            std::make_unique<pt::on_cuda::cuda_source<Api, Library>>(pt::on_cuda::cuda_options{},
-                                                                                     traced.launchers, traced.boxes),
-                            {.keep_gradients = false});
+  pt::detail::engine engine(
+      *traced.graph, traced.losses, std::move(plan),
+      std::make_unique<pt::on_cuda::cuda_source<Api, Library>>(pt::on_cuda::cuda_options{}, traced.launchers, traced.boxes),
+      {.keep_gradients = false});
   std::mt19937 random(1);
   std::vector<std::int32_t> x(tokens), y(tokens);
   for (auto* each : {&x, &y})
@@ -46,8 +46,7 @@ step_times time_steps(pt::on_cuda::traced_training const& traced, Policy const& 
   const std::vector<pt::feed> batch{{"tokens", x}, {"targets", y}};
   for (int warm = 0; warm < 3; ++warm) engine.step(batch);
   std::vector<double> times;
-  for (const auto begin = clock_type::now();
-       static_cast<int>(times.size()) < steps || seconds_since(begin) < least_seconds;) {
+  for (const auto begin = clock_type::now(); static_cast<int>(times.size()) < steps || seconds_since(begin) < least_seconds;) {
     const auto start = clock_type::now();
     engine.step(batch);
     times.push_back(seconds_since(start));
@@ -133,8 +132,7 @@ std::vector<collective_times> time_collectives(int devices, std::vector<std::siz
     if (!failure.empty()) throw pt::error(failure);
   for (std::size_t k = 0; k < all.size(); ++k) {
     for (std::size_t rank = 0; rank < n; ++rank) all[k].seconds = std::max(all[k].seconds, seconds[rank][k]);
-    const double crosses =
-        static_cast<double>(n - 1) / static_cast<double>(n) * (all[k].what == "all_reduce" ? 2 : 1);
+    const double crosses = static_cast<double>(n - 1) / static_cast<double>(n) * (all[k].what == "all_reduce" ? 2 : 1);
     all[k].bus = crosses * static_cast<double>(all[k].bytes) / all[k].seconds;
   }
   return all;

@@ -8,17 +8,17 @@ namespace benchmark_model {
 
 namespace pt = partita;
 
-struct sample     : pt::axis<"sample"> {};
-struct position   : pt::axis<"position"> {};
-struct source     : pt::axis<"source"> {};  // positions of the sequence that an encoder reads
+struct sample : pt::axis<"sample"> {};
+struct position : pt::axis<"position"> {};
+struct source : pt::axis<"source"> {};  // positions of the sequence that an encoder reads
 struct vocabulary : pt::axis<"vocabulary"> {};
-struct hidden     : pt::axis<"hidden"> {};
-struct head       : pt::axis<"head"> {};
-struct share      : pt::axis<"share"> {};  // heads of queries for one head of keys
+struct hidden : pt::axis<"hidden"> {};
+struct head : pt::axis<"head"> {};
+struct share : pt::axis<"share"> {};  // heads of queries for one head of keys
 struct head_width : pt::axis<"head_width"> {};
-struct inner      : pt::axis<"inner"> {};
-struct expert     : pt::axis<"expert"> {};
-struct slot       : pt::axis<"slot"> {};
+struct inner : pt::axis<"inner"> {};
+struct expert : pt::axis<"expert"> {};
+struct slot : pt::axis<"slot"> {};
 
 template <pt::dtype Type> constexpr auto layer_norm_of_hidden(auto& g, auto x, pt::label name = "norm") {
   auto s = pt::scope(g, name);

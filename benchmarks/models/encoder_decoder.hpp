@@ -51,9 +51,14 @@ struct encoder_decoder_sizes {
   int layers = 12;
   std::size_t vocabulary = 250000, hidden = 1024, heads = 16, samples = 256, positions = 1024;
   std::vector<pt::binding> bindings() const {
-    return {pt::bind<sample>(samples), pt::bind<position>(positions), pt::bind<source>(positions),
-            pt::bind<benchmark_model::vocabulary>(vocabulary), pt::bind<benchmark_model::hidden>(hidden), pt::bind<head>(heads),
-            pt::bind<head_width>(hidden / heads), pt::bind<inner>(4 * hidden)};
+    return {pt::bind<sample>(samples),
+            pt::bind<position>(positions),
+            pt::bind<source>(positions),
+            pt::bind<benchmark_model::vocabulary>(vocabulary),
+            pt::bind<benchmark_model::hidden>(hidden),
+            pt::bind<head>(heads),
+            pt::bind<head_width>(hidden / heads),
+            pt::bind<inner>(4 * hidden)};
   }
 };
 

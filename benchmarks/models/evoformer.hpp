@@ -8,19 +8,19 @@ namespace benchmark_model {
 namespace of_evoformer {
 struct sequence : pt::axis<"sequence"> {};
 struct other_sequence : pt::axis<"other_sequence"> {};
-struct left     : pt::axis<"left"> {};   // residues, as they stand in sequences and first in pairs
-struct right    : pt::axis<"right"> {};  // and second in pairs
-struct third    : pt::axis<"third"> {};
-struct aligned  : pt::axis<"aligned"> {};     // features of the sequences
-struct paired   : pt::axis<"paired"> {};      // and of pairs
-struct seen     : pt::axis<"seen", 49> {};
-struct outer_a  : pt::axis<"outer_a", 32> {};
-struct outer_b  : pt::axis<"outer_b", 32> {};
+struct left : pt::axis<"left"> {};    // residues, as they stand in sequences and first in pairs
+struct right : pt::axis<"right"> {};  // and second in pairs
+struct third : pt::axis<"third"> {};
+struct aligned : pt::axis<"aligned"> {};  // features of the sequences
+struct paired : pt::axis<"paired"> {};    // and of pairs
+struct seen : pt::axis<"seen", 49> {};
+struct outer_a : pt::axis<"outer_a", 32> {};
+struct outer_b : pt::axis<"outer_b", 32> {};
 struct triangle : pt::axis<"triangle", 128> {};
 struct pair_head : pt::axis<"pair_head", 4> {};
-struct wide_a   : pt::axis<"wide_a"> {};
-struct wide_b   : pt::axis<"wide_b"> {};
-struct word     : pt::axis<"word", 23> {};
+struct wide_a : pt::axis<"wide_a"> {};
+struct wide_b : pt::axis<"wide_b"> {};
+struct word : pt::axis<"word", 23> {};
 }  // namespace of_evoformer
 
 struct evoformer {
@@ -58,7 +58,8 @@ struct evoformer {
  private:
   template <class Features> static constexpr auto norm(auto& g, auto x, pt::label name = "norm") {
     auto s = pt::scope(g, name);
-    return pt::layer_norm(x, pt::param<pt::bf16, Features>(g, "scale", pt::ones), pt::param<pt::bf16, Features>(g, "bias", pt::zeros));
+    return pt::layer_norm(x, pt::param<pt::bf16, Features>(g, "scale", pt::ones),
+                          pt::param<pt::bf16, Features>(g, "bias", pt::zeros));
   }
   static constexpr auto along_rows(auto& g, auto m, auto z) {
     using namespace of_evoformer;
@@ -68,7 +69,8 @@ struct evoformer {
     auto q = pt::linear(n, pt::param<bf16, aligned, head, head_width>(g, "q.weight"));
     auto k = pt::rename<left, right>(pt::linear(n, pt::param<bf16, aligned, head, head_width>(g, "k.weight")));
     auto v = pt::rename<left, right>(pt::linear(n, pt::param<bf16, aligned, head, head_width>(g, "v.weight")));
-    auto bias = pt::einsum<"b i j c, c n -> b n i j">(norm<paired>(g, z, "pair_norm"), pt::param<bf16, paired, head>(g, "bias.weight"));
+    auto bias =
+        pt::einsum<"b i j c, c n -> b n i j">(norm<paired>(g, z, "pair_norm"), pt::param<bf16, paired, head>(g, "bias.weight"));
     auto scores = pt::bias(pt::einsum<"b s i n d, b s j n d -> s b n i j">(q, k), bias);
     auto read = pt::einsum<"s b n i j, b s j n d -> b s i n d">(pt::softmax<right>(scores), v);
     return pt::linear(read, pt::param<bf16, head, head_width, aligned>(g, "out.weight"));
@@ -131,9 +133,17 @@ struct evoformer_sizes {
   std::size_t sequences = 128, residues = 256, aligned = 256, paired = 128, heads = 8, samples = 128;
   std::vector<pt::binding> bindings() const {
     using namespace of_evoformer;
-    return {pt::bind<sample>(samples), pt::bind<sequence>(sequences), pt::bind<other_sequence>(sequences), pt::bind<left>(residues),
-            pt::bind<right>(residues), pt::bind<third>(residues), pt::bind<of_evoformer::aligned>(aligned),
-            pt::bind<of_evoformer::paired>(paired), pt::bind<head>(heads), pt::bind<head_width>(32), pt::bind<wide_a>(4 * aligned),
+    return {pt::bind<sample>(samples),
+            pt::bind<sequence>(sequences),
+            pt::bind<other_sequence>(sequences),
+            pt::bind<left>(residues),
+            pt::bind<right>(residues),
+            pt::bind<third>(residues),
+            pt::bind<of_evoformer::aligned>(aligned),
+            pt::bind<of_evoformer::paired>(paired),
+            pt::bind<head>(heads),
+            pt::bind<head_width>(32),
+            pt::bind<wide_a>(4 * aligned),
             pt::bind<wide_b>(4 * paired)};
   }
 };

@@ -20,7 +20,8 @@ template <pt::dtype Type> struct gpt {
         auto s = pt::scope(g, "attention");
         auto h = norm(x);
         auto project = [&](pt::label weight, pt::label bias) {
-          return pt::linear(h, pt::param<Type, hidden, head, head_width>(g, weight), pt::param<Type, head, head_width>(g, bias, pt::zeros));
+          return pt::linear(h, pt::param<Type, hidden, head, head_width>(g, weight),
+                            pt::param<Type, head, head_width>(g, bias, pt::zeros));
         };
         auto q = project("q.weight", "q.bias");
         auto k = project("k.weight", "k.bias");
@@ -29,8 +30,10 @@ template <pt::dtype Type> struct gpt {
                                 pt::param<Type, hidden>(g, "out.bias", pt::zeros)));
       }
       auto s = pt::scope(g, "mlp");
-      auto h = pt::gelu(pt::linear(norm(x), pt::param<Type, hidden, inner>(g, "up.weight"), pt::param<Type, inner>(g, "up.bias", pt::zeros)));
-      x = x + drop(pt::linear(h, pt::param<Type, inner, hidden>(g, "down.weight"), pt::param<Type, hidden>(g, "down.bias", pt::zeros)));
+      auto h = pt::gelu(
+          pt::linear(norm(x), pt::param<Type, hidden, inner>(g, "up.weight"), pt::param<Type, inner>(g, "up.bias", pt::zeros)));
+      x = x + drop(pt::linear(h, pt::param<Type, inner, hidden>(g, "down.weight"),
+                              pt::param<Type, hidden>(g, "down.bias", pt::zeros)));
     }
     return pt::cross_entropy(pt::linear(norm(x), table), targets);
   }
@@ -40,8 +43,12 @@ struct gpt_sizes {
   int layers = 12;
   std::size_t vocabulary = 50257, hidden = 768, heads = 12, samples = 4, positions = 64;
   std::vector<pt::binding> bindings() const {
-    return {pt::bind<sample>(samples), pt::bind<position>(positions), pt::bind<benchmark_model::vocabulary>(vocabulary),
-            pt::bind<benchmark_model::hidden>(hidden), pt::bind<head>(heads), pt::bind<head_width>(hidden / heads),
+    return {pt::bind<sample>(samples),
+            pt::bind<position>(positions),
+            pt::bind<benchmark_model::vocabulary>(vocabulary),
+            pt::bind<benchmark_model::hidden>(hidden),
+            pt::bind<head>(heads),
+            pt::bind<head_width>(hidden / heads),
             pt::bind<inner>(4 * hidden)};
   }
 };

@@ -28,7 +28,9 @@ template <bool Experts, pt::dtype Type = pt::bf16> struct llama_of {
   }
 
  private:
-  static constexpr auto norm(auto& g, pt::label name, auto x) { return pt::rms_norm(x, pt::param<Type, hidden>(g, name, pt::ones)); }
+  static constexpr auto norm(auto& g, pt::label name, auto x) {
+    return pt::rms_norm(x, pt::param<Type, hidden>(g, name, pt::ones));
+  }
   // x becomes what the block makes; returned is the loss of its experts' balance, or nothing.
   static constexpr auto block(auto& g, int l, auto& x) {
     auto s = pt::scope(g, "block", l);
@@ -65,9 +67,15 @@ struct llama_sizes {
   std::size_t vocabulary = 128256, hidden = 4096, heads = 8, share = 4, inner = 14336, samples = 64, positions = 8192;
   std::size_t experts = 8, slots = 1280;
   std::vector<pt::binding> bindings() const {
-    return {pt::bind<sample>(samples), pt::bind<position>(positions), pt::bind<benchmark_model::vocabulary>(vocabulary),
-            pt::bind<benchmark_model::hidden>(hidden), pt::bind<head>(heads), pt::bind<benchmark_model::share>(share),
-            pt::bind<head_width>(hidden / heads / share), pt::bind<benchmark_model::inner>(inner), pt::bind<expert>(experts),
+    return {pt::bind<sample>(samples),
+            pt::bind<position>(positions),
+            pt::bind<benchmark_model::vocabulary>(vocabulary),
+            pt::bind<benchmark_model::hidden>(hidden),
+            pt::bind<head>(heads),
+            pt::bind<benchmark_model::share>(share),
+            pt::bind<head_width>(hidden / heads / share),
+            pt::bind<benchmark_model::inner>(inner),
+            pt::bind<expert>(experts),
             pt::bind<slot>(slots)};
   }
 };

@@ -27,7 +27,7 @@ template <> struct inner<0> : pt::axis<"inner0"> {};
 template <> struct inner<1> : pt::axis<"inner1"> {};
 template <> struct inner<2> : pt::axis<"inner2"> {};
 template <> struct inner<3> : pt::axis<"inner3"> {};
-struct four  : pt::axis<"four", 4> {};
+struct four : pt::axis<"four", 4> {};
 struct patch : pt::axis<"patch"> {};  // of a window
 struct pixel : pt::axis<"pixel", 48> {};
 struct label : pt::axis<"label"> {};
@@ -51,7 +51,8 @@ struct swin {
   template <int L> static constexpr auto norm(auto& g, auto x, pt::label name = "norm") {
     using namespace of_swin;
     auto s = pt::scope(g, name);
-    return pt::layer_norm(x, pt::param<pt::bf16, features<L>>(g, "scale", pt::ones), pt::param<pt::bf16, features<L>>(g, "bias", pt::zeros));
+    return pt::layer_norm(x, pt::param<pt::bf16, features<L>>(g, "scale", pt::ones),
+                          pt::param<pt::bf16, features<L>>(g, "bias", pt::zeros));
   }
   template <int L> constexpr auto level(auto& g, auto x, int first) const {
     using namespace of_swin;
@@ -81,14 +82,26 @@ struct swin_sizes {
   std::size_t features = 128, heads = 4, windows = 64, patches = 49, samples = 1024, labels = 1000;
   std::vector<pt::binding> bindings() const {
     using namespace of_swin;
-    return {pt::bind<sample>(samples), pt::bind<patch>(patches), pt::bind<of_swin::label>(labels), pt::bind<head_width>(features / heads),
-            pt::bind<window<0>>(windows), pt::bind<window<1>>(windows / 4), pt::bind<window<2>>(windows / 16), pt::bind<window<3>>(windows / 64),
-            pt::bind<of_swin::features<0>>(features), pt::bind<of_swin::features<1>>(2 * features),
-            pt::bind<of_swin::features<2>>(4 * features), pt::bind<of_swin::features<3>>(8 * features),
-            pt::bind<of_swin::head<0>>(heads), pt::bind<of_swin::head<1>>(2 * heads), pt::bind<of_swin::head<2>>(4 * heads),
+    return {pt::bind<sample>(samples),
+            pt::bind<patch>(patches),
+            pt::bind<of_swin::label>(labels),
+            pt::bind<head_width>(features / heads),
+            pt::bind<window<0>>(windows),
+            pt::bind<window<1>>(windows / 4),
+            pt::bind<window<2>>(windows / 16),
+            pt::bind<window<3>>(windows / 64),
+            pt::bind<of_swin::features<0>>(features),
+            pt::bind<of_swin::features<1>>(2 * features),
+            pt::bind<of_swin::features<2>>(4 * features),
+            pt::bind<of_swin::features<3>>(8 * features),
+            pt::bind<of_swin::head<0>>(heads),
+            pt::bind<of_swin::head<1>>(2 * heads),
+            pt::bind<of_swin::head<2>>(4 * heads),
             pt::bind<of_swin::head<3>>(8 * heads),
-            pt::bind<of_swin::inner<0>>(4 * features), pt::bind<of_swin::inner<1>>(8 * features),
-            pt::bind<of_swin::inner<2>>(16 * features), pt::bind<of_swin::inner<3>>(32 * features)};
+            pt::bind<of_swin::inner<0>>(4 * features),
+            pt::bind<of_swin::inner<1>>(8 * features),
+            pt::bind<of_swin::inner<2>>(16 * features),
+            pt::bind<of_swin::inner<3>>(32 * features)};
   }
 };
 

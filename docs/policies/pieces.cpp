@@ -43,7 +43,8 @@ struct transformer {
 };
 struct mixture {
   constexpr auto operator()(auto& g) const {
-    auto x = pt::embedding(pt::input<pt::i32, sample, position>(g, "tokens"), pt::param<pt::f32, vocabulary, hidden>(g, "table.weight"));
+    auto x = pt::embedding(pt::input<pt::i32, sample, position>(g, "tokens"),
+                           pt::param<pt::f32, vocabulary, hidden>(g, "table.weight"));
     auto block = pt::scope(g, "block", 0);
     auto gates = pt::top_k<expert>(pt::softmax<expert>(pt::linear(x, pt::param<pt::f32, hidden, expert>(g, "router.weight"))), 2);
     auto slots = pt::assign_slots<slot>(gates);
@@ -100,7 +101,8 @@ std::string folder;  // empty: nothing is drawn
 
 pt::pass pass_of(pt::lowering const& s, int move) {
   pt::completed const& c = s.plan_completed();
-  return c.nodes[move].for_backward || c.values[c.nodes[move].first_value].replayed ? pt::pass::backward : s.graph().ops[c.nodes[move].op].when;
+  return c.nodes[move].for_backward || c.values[c.nodes[move].first_value].replayed ? pt::pass::backward
+                                                                                    : s.graph().ops[c.nodes[move].op].when;
 }
 // How often each collective occurs in the plan of one step.
 std::string count_collectives(pt::lowering const& s, pt::pass when) {
@@ -128,10 +130,12 @@ void show(const char* name, pt::plan_picture_options const& how, int layers = 1,
   pt::completed c;
   if (const pt::finding f = pt::verify_plan(plan.traced(), plan, c)) throw pt::error(pt::describe(f));
   const pt::lowering s(plan.traced(), plan, c);
-  std::printf("%-10s forward: %s\n           backward: %s\n           update: %s\n", name, count_collectives(s, pt::pass::forward).c_str(),
-              count_collectives(s, pt::pass::backward).c_str(), count_collectives(s, pt::pass::update).c_str());
+  std::printf("%-10s forward: %s\n           backward: %s\n           update: %s\n", name,
+              count_collectives(s, pt::pass::forward).c_str(), count_collectives(s, pt::pass::backward).c_str(),
+              count_collectives(s, pt::pass::update).c_str());
   if (folder.empty()) return;
-  pt::write_text_file(folder + "/policy-" + name + ".svg", timeline ? pt::timeline_svg(pt::planned_timeline(s)) : pt::plan_svg(s, how));
+  pt::write_text_file(folder + "/policy-" + name + ".svg",
+                      timeline ? pt::timeline_svg(pt::planned_timeline(s)) : pt::plan_svg(s, how));
 }
 }  // namespace
 

@@ -16,7 +16,7 @@ namespace pt = partita;
 
 struct sample : pt::axis<"sample", 64> {};
 struct hidden : pt::axis<"hidden", 16> {};
-struct word   : pt::axis<"word", 4096> {};
+struct word : pt::axis<"word", 4096> {};
 
 // Layers of one size.
 struct chain {
@@ -79,16 +79,16 @@ using one_f_one_b = pt::policy::pipeline<4, pt::schedule::one_f_one_b, 8>;
 using interleaved = pt::policy::pipeline<4, pt::schedule::interleaved<2>, 8>;
 // [/interleaved]
 // [zero]
-using h1       = pt::policy::pipeline<4, pt::schedule::zero_bubble<pt::schedule::h1>, 8>;
-using h2       = pt::policy::pipeline<4, pt::schedule::zero_bubble<pt::schedule::h2>, 8>;
+using h1 = pt::policy::pipeline<4, pt::schedule::zero_bubble<pt::schedule::h1>, 8>;
+using h2 = pt::policy::pipeline<4, pt::schedule::zero_bubble<pt::schedule::h2>, 8>;
 using v_shaped = pt::policy::pipeline<4, pt::schedule::zero_bubble<pt::schedule::v_shaped>, 8>;
 // [/zero]
 // [3f1b]
 using three_f_one_b = pt::policy::pipeline<4, pt::schedule::three_f_one_b, 8>;
 // [/3f1b]
 // [interlaced]
-using interlaced = pt::policy::interlaced_pipeline<4, 8>;              // finds the vocabulary
-using in_step    = pt::policy::interlaced_pipeline<4, 8, word, true>;  // a named one; all stages forward, then all backward
+using interlaced = pt::policy::interlaced_pipeline<4, 8>;           // finds the vocabulary
+using in_step = pt::policy::interlaced_pipeline<4, 8, word, true>;  // a named one; all stages forward, then all backward
 // [/interlaced]
 // [own]
 // A schedule of one's own: pairs of micro-batches, forward and backward, one pair after the other.
@@ -113,7 +113,7 @@ enum colour { forward, inputs, weights, spread, spread_back };
 struct bar {
   int device, micro, part;  // part: a chunk, or a pass
   colour what;
-  double begin, end;        // in turns
+  double begin, end;  // in turns
 };
 struct run {
   std::string name, file;
@@ -169,7 +169,8 @@ template <class Policy, class Model> run play(std::string name, std::string file
   run r{std::move(name), std::move(file), c.devices, {}};
   auto kind_of = [&](pt::node const& n) {
     const std::string_view kind = g.ops[n.op].info->kind;
-    if (n.kind != pt::node_kind::compute || (kind.find("linear") != 0 && kind.find("embedding") != 0)) return std::pair{false, forward};
+    if (n.kind != pt::node_kind::compute || (kind.find("linear") != 0 && kind.find("embedding") != 0))
+      return std::pair{false, forward};
     const bool back = g.ops[n.op].when == pt::pass::backward;
     if (on_all >= 0 && pt::detail::coordinate_of(g, p, n.op, on_all) >= 0) return std::pair{true, back ? spread_back : spread};
     return std::pair{true, !back ? forward : kind == "linear.weight" ? weights : inputs};
@@ -186,7 +187,8 @@ template <class Policy, class Model> run play(std::string name, std::string file
       r.bars.push_back({n.over.where.device_at(k), i.index, part, kind_of(n).second, static_cast<double>(i.begin) / turn,
                         static_cast<double>(i.end) / turn});
   }
-  std::printf("%-26s %6.1f %8.1f %8.1f\n", r.name.c_str(), r.length(), r.longest_wait(), r.most_held(layers_a_stage, pass >= 0 ? 2 : 0));
+  std::printf("%-26s %6.1f %8.1f %8.1f\n", r.name.c_str(), r.length(), r.longest_wait(),
+              r.most_held(layers_a_stage, pass >= 0 ? 2 : 0));
   return r;
 }
 
@@ -218,7 +220,8 @@ std::string picture(run const& r, std::vector<std::pair<std::string, std::string
   svg += text;
   double at = left;
   for (auto const& [colour, words] : legend) {
-    std::snprintf(text, sizeof text, "<rect x=\"%.0f\" y=\"10\" width=\"12\" height=\"12\" fill=\"%s\"/><text x=\"%.0f\" y=\"20\">%s</text>\n", at,
+    std::snprintf(text, sizeof text,
+                  "<rect x=\"%.0f\" y=\"10\" width=\"12\" height=\"12\" fill=\"%s\"/><text x=\"%.0f\" y=\"20\">%s</text>\n", at,
                   colour.c_str(), at + 17, words.c_str());
     svg += text;
     at += 34 + 6.6 * static_cast<double>(words.size());
@@ -230,7 +233,8 @@ std::string picture(run const& r, std::vector<std::pair<std::string, std::string
     std::sort(mine.begin(), mine.end(), [](bar const& a, bar const& b) { return a.begin < b.begin; });
     std::vector<bar> joined;  // halves of one turn are one bar
     for (bar const& b : mine)
-      if (!joined.empty() && joined.back().micro == b.micro && fill(joined.back()) == fill(b) && b.begin - joined.back().end < 0.01)
+      if (!joined.empty() && joined.back().micro == b.micro && fill(joined.back()) == fill(b) &&
+          b.begin - joined.back().end < 0.01)
         joined.back().end = b.end;
       else joined.push_back(b);
     std::snprintf(text, sizeof text, "<text x=\"8\" y=\"%.0f\" fill=\"#444\">stage %d</text>\n", top + row * d + 17, d);
@@ -238,11 +242,13 @@ std::string picture(run const& r, std::vector<std::pair<std::string, std::string
     for (bar const& b : joined) {
       const double x = left + b.begin * scale, w = (b.end - b.begin) * scale;
       const std::string colour = fill(b);
-      const bool light = colour == forwards[1] || colour == forwards[2] || colour == of_inputs[1] || colour == of_weights[1] || colour == "#b79ccf";
-      std::snprintf(text, sizeof text, "<rect x=\"%.1f\" y=\"%.0f\" width=\"%.1f\" height=\"22\" fill=\"%s\" stroke=\"#fff\"/>", x, top + row * d, w,
-                    colour.c_str());
+      const bool light = colour == forwards[1] || colour == forwards[2] || colour == of_inputs[1] || colour == of_weights[1] ||
+                         colour == "#b79ccf";
+      std::snprintf(text, sizeof text, "<rect x=\"%.1f\" y=\"%.0f\" width=\"%.1f\" height=\"22\" fill=\"%s\" stroke=\"#fff\"/>",
+                    x, top + row * d, w, colour.c_str());
       svg += text;
-      std::snprintf(text, sizeof text, "<text x=\"%.1f\" y=\"%.0f\" text-anchor=\"middle\" font-size=\"11\" fill=\"%s\">%d</text>\n", x + w / 2,
+      std::snprintf(text, sizeof text,
+                    "<text x=\"%.1f\" y=\"%.0f\" text-anchor=\"middle\" font-size=\"11\" fill=\"%s\">%d</text>\n", x + w / 2,
                     top + row * d + 15, light ? "#222" : "#fff", b.micro);
       svg += text;
     }
@@ -256,7 +262,10 @@ int main(int argc, char** argv) try {
   using legend = std::vector<std::pair<std::string, std::string>>;
   const legend plain{{"#4c78a8", "forward"}, {"#e6761a", "backward"}},
       halves{{"#4c78a8", "forward"}, {"#e6761a", "gradients of inputs"}, {"#4a9a42", "gradients of weights"}},
-      chunks{{"#4c78a8", "forward, first chunk"}, {"#7ba3cc", "second"}, {"#e6761a", "backward, first chunk"}, {"#f5a55f", "second"}},
+      chunks{{"#4c78a8", "forward, first chunk"},
+             {"#7ba3cc", "second"},
+             {"#e6761a", "backward, first chunk"},
+             {"#f5a55f", "second"}},
       both{{"#4c78a8", "forward"}, {"#e6761a", "gradients of inputs"}, {"#4a9a42", "of weights; pale: second chunk"}},
       passes{{"#4c78a8", "first pass"}, {"#7ba3cc", "second"}, {"#b3cde3", "last"}, {"#e6761a", "backward"}},
       wide{{"#4c78a8", "forward"}, {"#e6761a", "backward"}, {"#7d5a9e", "vocabulary, forward"}, {"#b79ccf", "backward"}};

@@ -19,8 +19,7 @@ int main() {
     if (f.what == pt::wrong::order_names_nothing) f.op = pt::text<96>("stage at index 8 of micro");
     if (f.what == pt::wrong::bad_arguments) f.op = pt::text<96>("a cut needs at least one piece");
     if (f.what == pt::wrong::node_is_not_there) f.other = pt::text<96>("moved");
-    if (f.what == pt::wrong::mode_used_twice || f.what == pt::wrong::dimension_assigned_twice)
-      f.other = pt::text<96>("data");
+    if (f.what == pt::wrong::mode_used_twice || f.what == pt::wrong::dimension_assigned_twice) f.other = pt::text<96>("data");
     std::printf("%s\n", pt::describe(f).c_str());
   }
 }

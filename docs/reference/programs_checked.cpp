@@ -53,8 +53,7 @@ int main() {
     return i;
   };
   auto is_sum_of_weights = [&](pt::instruction const& i) {
-    return i.kind == pt::instruction_kind::all_reduce &&
-           good[0].collectives[static_cast<std::size_t>(i.payload)].counts[0] == 32;
+    return i.kind == pt::instruction_kind::all_reduce && good[0].collectives[static_cast<std::size_t>(i.payload)].counts[0] == 32;
   };
 
   std::vector<pt::program> damaged = good;  // the gradient of the other replica is not added

@@ -38,8 +38,7 @@ struct classifier {
 
 // [training]
 using training = pt::training<classifier, pt::adamw, pt::clip_norm>;
-constexpr training recipe{
-    .model = {.layers = 2}, .optimizer = {.weight_decay = 0.1, .no_decay = "*.bias"}, .clip = {.max = 1.0}};
+constexpr training recipe{.model = {.layers = 2}, .optimizer = {.weight_decay = 0.1, .no_decay = "*.bias"}, .clip = {.max = 1.0}};
 // [/training]
 
 // [constant]
@@ -62,8 +61,7 @@ int main() {
       if (o > 0) axes += ",";
       for (int a = 0; a < e.info->outputs[o].rank; ++a) axes += " " + std::string(e.info->outputs[o].axes[a]->name);
     }
-    std::printf("%-8s  %-36s ->%s\n", pt::name_of(e.when).data(), names[static_cast<std::size_t>(op)].c_str(),
-                axes.c_str());
+    std::printf("%-8s  %-36s ->%s\n", pt::name_of(e.when).data(), names[static_cast<std::size_t>(op)].c_str(), axes.c_str());
   }
   // [/trace]
   std::printf("two blocks: %d ops\n", ops_of_two_blocks);

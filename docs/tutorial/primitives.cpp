@@ -72,10 +72,8 @@ struct pipeline {
     auto turn = [](int stage, pt::pass pass, int micro) {
       return pt::moment{}.at("stage", stage).of(pass).index("micro", micro);
     };
-    for (int i = 0; i + 1 < micro_batches; ++i)
-      plan.op_order(turn(1, pt::pass::backward, i), turn(1, pt::pass::forward, i + 1));
-    for (int i = 0; i + 2 < micro_batches; ++i)
-      plan.op_order(turn(0, pt::pass::backward, i), turn(0, pt::pass::forward, i + 2));
+    for (int i = 0; i + 1 < micro_batches; ++i) plan.op_order(turn(1, pt::pass::backward, i), turn(1, pt::pass::forward, i + 1));
+    for (int i = 0; i + 2 < micro_batches; ++i) plan.op_order(turn(0, pt::pass::backward, i), turn(0, pt::pass::forward, i + 2));
   }
 };
 // [/pipeline]
@@ -153,10 +151,8 @@ int main() {
       if (shown(a, pass) != shown(b, pass)) return "no";
     return "yes";
   };
-  std::printf("data_parallel is pt::policy::data_parallel<2>: %s\n",
-              same(data_parallel{}, pt::policy::data_parallel<2>{}));
-  std::printf("micro_batches is pt::policy::micro_batches<4>: %s\n",
-              same(micro_batches{}, pt::policy::micro_batches<4>{}));
+  std::printf("data_parallel is pt::policy::data_parallel<2>: %s\n", same(data_parallel{}, pt::policy::data_parallel<2>{}));
+  std::printf("micro_batches is pt::policy::micro_batches<4>: %s\n", same(micro_batches{}, pt::policy::micro_batches<4>{}));
   std::printf("tensor_parallel is pt::policy::tensor_parallel<2>: %s\n",
               same(tensor_parallel{}, pt::policy::tensor_parallel<2>{}));
 

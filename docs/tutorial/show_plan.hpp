@@ -10,14 +10,12 @@ namespace show {
 
 // "sample/2 over data, parts of a sum/2 over tensor @ 0..3": the cuts in the order in which they were made, the
 // devices.
-template <class AxisName>
-std::string words_of(partita::plan_base const& plan, partita::layout const& l, AxisName axis_name) {
+template <class AxisName> std::string words_of(partita::plan_base const& plan, partita::layout const& l, AxisName axis_name) {
   std::string words;
   for (int i = 0; i < l.count; ++i) {
     partita::part const& p = l.parts[i];
-    words += (words.empty() ? "" : ", ") + (p.partial() ? "parts of a sum" : axis_name(p.axis)) + "/" +
-             std::to_string(p.pieces) + (p.in_time() ? " in time by " : " over ") +
-             std::string(p.mode < 0 ? "devices" : plan.modes()[p.mode].view());
+    words += (words.empty() ? "" : ", ") + (p.partial() ? "parts of a sum" : axis_name(p.axis)) + "/" + std::to_string(p.pieces) +
+             (p.in_time() ? " in time by " : " over ") + std::string(p.mode < 0 ? "devices" : plan.modes()[p.mode].view());
   }
   if (words.empty()) words = "whole";
   words += " @";
@@ -49,8 +47,7 @@ inline std::string completed_plan(partita::plan_base const& plan, partita::pass 
     const std::string name = names[static_cast<std::size_t>(n.op)];
     char line[256];
     if (n.kind == partita::node_kind::compute) {
-      const std::string cuts =
-          words_of(plan, n.over, [&](int letter) { return std::string(f.dims[letter].axis->name); });
+      const std::string cuts = words_of(plan, n.over, [&](int letter) { return std::string(f.dims[letter].axis->name); });
       std::snprintf(line, sizeof line, "%-42s %s\n", name.c_str(), cuts.c_str());
     } else {
       partita::node_value const &before = c.values[c.input(n, 0)], &after = c.values[n.first_value];

@@ -58,8 +58,7 @@ int main() {
   // [held_out]
   double loss = 0;
   const pt::held_out_batches held_out = text.held_out(windows, length);
-  for (pt::text_batch const& batch : held_out)
-    loss += trainer.evaluate({{"tokens", batch.inputs}, {"targets", batch.targets}});
+  for (pt::text_batch const& batch : held_out) loss += trainer.evaluate({{"tokens", batch.inputs}, {"targets", batch.targets}});
   loss /= static_cast<double>(held_out.size());
   std::cout << "better than without context: " << (loss < text.unigram_loss() ? "yes" : "no") << '\n';
   // [/held_out]

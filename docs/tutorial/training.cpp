@@ -46,19 +46,16 @@ int main() {
   // [make]
   using plan = pt::policy::compose<pt::policy::data_parallel<2>, pt::policy::tensor_parallel<2>>;
   const training recipe{.model = {}, .optimizer = {.weight_decay = 0.01}, .clip = {.max = 1.0}};
-  pt::trainer<training> four{recipe, plan{}, pt::cpu{.devices = 4}, pt::bind<sample>(64),
-                             pt::trainer_options{.seed = 7}};
+  pt::trainer<training> four{recipe, plan{}, pt::cpu{.devices = 4}, pt::bind<sample>(64), pt::trainer_options{.seed = 7}};
   // [/make]
   // [one]
-  pt::trainer<training> one{recipe, pt::policy::single_device{}, pt::cpu{}, pt::bind<sample>(64),
-                            pt::trainer_options{.seed = 7}};
+  pt::trainer<training> one{recipe, pt::policy::single_device{}, pt::cpu{}, pt::bind<sample>(64), pt::trainer_options{.seed = 7}};
   // [/one]
 
   // [memory]
   for (pt::memory_use const& device : four.memory())
-    std::printf("planned %s: %s of parameters and state, %s of everything else\n",
-                pt::bytes_text(device.planned).c_str(), pt::bytes_text(device.state).c_str(),
-                pt::bytes_text(device.arena).c_str());
+    std::printf("planned %s: %s of parameters and state, %s of everything else\n", pt::bytes_text(device.planned).c_str(),
+                pt::bytes_text(device.state).c_str(), pt::bytes_text(device.arena).c_str());
   // [/memory]
 
   // [loop]
@@ -68,8 +65,7 @@ int main() {
     four.set_learning_rate(rate.rate(step));
     const float loss = four.step({{"x", train.pixels}, {"y", train.labels}});
     if ((step + 1) % 20 == 0)
-      std::printf("step %2d: loss %.2f, gradient norm %.2f\n", static_cast<int>(step + 1), loss,
-                  four.output("gradient_norm")[0]);
+      std::printf("step %2d: loss %.2f, gradient norm %.2f\n", static_cast<int>(step + 1), loss, four.output("gradient_norm")[0]);
   }
   // [/loop]
 
@@ -96,8 +92,8 @@ int main() {
   }
   const pt::host_tensor a = one.parameter("up.weight"), b = four.parameter("up.weight");
   for (std::size_t i = 0; i < a.size(); ++i) farthest = std::max(farthest, std::abs(a[i] - b[i]));
-  std::printf("after %d steps the weights of one device and of four differ by less than 1e-3: %s\n",
-              static_cast<int>(steps), farthest < 1e-3 ? "yes" : "no");
+  std::printf("after %d steps the weights of one device and of four differ by less than 1e-3: %s\n", static_cast<int>(steps),
+              farthest < 1e-3 ? "yes" : "no");
   // [/same]
 
   // [carry]

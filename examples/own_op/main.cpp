@@ -28,8 +28,7 @@ using two_by_three = pt::policy::compose<pt::policy::data_parallel<2>, pt::polic
 static_assert(pt::verify<regression, two_by_three>());
 
 struct examples {  // y is a fixed function of x
-  std::vector<double> x = std::vector<double>(batch::extent * in::extent),
-                      y = std::vector<double>(batch::extent * out::extent);
+  std::vector<double> x = std::vector<double>(batch::extent * in::extent), y = std::vector<double>(batch::extent * out::extent);
   explicit examples(unsigned seed) {
     std::mt19937 random(seed);
     std::normal_distribution<double> normal;

@@ -34,8 +34,7 @@ template <class T> struct one {
   }
   counts_of_members pieces() const {  // uneven; zero now and then
     counts_of_members counts(ranks.size());
-    for (std::size_t m = 0; m < counts.size(); ++m)
-      counts[m] = mixed(op, m, 5) % 4 == 0 ? 0 : mixed(op, m, 6) % (size + 1);
+    for (std::size_t m = 0; m < counts.size(); ++m) counts[m] = mixed(op, m, 5) % 4 == 0 ? 0 : mixed(op, m, 6) % (size + 1);
     return counts;
   }
 
@@ -109,8 +108,7 @@ template <class T> struct one {
       return mixed(op, from, to) % 4 == 0 ? 0 : mixed(op, to, from) % (size + 1);
     };
     counts_of_members sends, receives;
-    for (std::size_t m = 0; m < ranks.size(); ++m)
-      sends.push_back(between(me, m)), receives.push_back(between(m, me));
+    for (std::size_t m = 0; m < ranks.size(); ++m) sends.push_back(between(me, m)), receives.push_back(between(m, me));
     std::vector<T> send = own(partita::detail::comm::sum(sends)), receive(partita::detail::comm::sum(receives));
     comm.all_to_all(group, send.data(), sends, receive.data(), receives, type);
     std::size_t at = 0;
@@ -167,8 +165,7 @@ template <class T> struct one {
   }
 };
 
-bool run(communicator& comm, std::size_t group, communication kind, std::uint64_t op,
-         std::size_t size) {
+bool run(communicator& comm, std::size_t group, communication kind, std::uint64_t op, std::size_t size) {
   switch (mixed(op, 3) % 5) {
     case 0: return one<float>{comm, group, op, dtype::f32, size}.run(kind);
     case 1: return one<double>{comm, group, op, dtype::f64, size}.run(kind);
@@ -217,8 +214,8 @@ TEST_CASE("every collective does what its definition says, for 1 to 8 members an
         for (std::size_t size : {0, 1, 2, 3, 7, 64, 1000, 4099, 40001})
           for (int repeat = 0; repeat < 3; ++repeat, ++op)
             if (!run(comm, 0, static_cast<communication>(kind), op, size))
-              throw partita::error("wrong result of " + std::string(name_of(static_cast<communication>(kind))) +
-                                   " of up to " + std::to_string(size) + " elements");
+              throw partita::error("wrong result of " + std::string(name_of(static_cast<communication>(kind))) + " of up to " +
+                                   std::to_string(size) + " elements");
     });
     bool const well = all_well(endings, failure);
     CHECK_MESSAGE(well, failure);
@@ -247,12 +244,17 @@ TEST_CASE("calls that are made as one do what each of them does") {
 TEST_CASE("members that make other calls as one are told") {
   test_world world(2, {{0, 1}});
   const std::size_t four[]{4}, three[]{3};
-  auto const endings = on_every_rank(world, [&](communicator& comm) {
-    std::vector<float> mine(8);
-    const partita::joined_call calls[]{{nullptr, mine.data(), four}, {nullptr, mine.data() + 4, comm.rank() == 0 ? four : three}};
-    comm.all_reduce(0, calls, partita::f32, reduction::sum);
-  }, false);
-  for (ending const& e : endings) CHECK(e.what.find("2 calls as one: all_reduce of 4 f32 by sum, all_reduce of 3 f32 by sum") != std::string::npos);
+  auto const endings = on_every_rank(
+      world,
+      [&](communicator& comm) {
+        std::vector<float> mine(8);
+        const partita::joined_call calls[]{{nullptr, mine.data(), four},
+                                           {nullptr, mine.data() + 4, comm.rank() == 0 ? four : three}};
+        comm.all_reduce(0, calls, partita::f32, reduction::sum);
+      },
+      false);
+  for (ending const& e : endings)
+    CHECK(e.what.find("2 calls as one: all_reduce of 4 f32 by sum, all_reduce of 3 f32 by sum") != std::string::npos);
 }
 
 TEST_CASE("overlapping groups run random sequences side by side") {
@@ -332,8 +334,7 @@ TEST_CASE("traffic counts what the ring algorithms send") {
     comm.all_to_all(0, a.data(), sends, b.data(), receives, dtype::f32);
     comm.broadcast(0, a.data(), 100, dtype::f32, 1);
     if (comm.rank() % 2 == 0) comm.barrier(1);
-    const partita::message send{(comm.rank() + 1) % 4, a.data(), 12, 0},
-        receive{(comm.rank() + 3) % 4, b.data(), 12, 0};
+    const partita::message send{(comm.rank() + 1) % 4, a.data(), 12, 0}, receive{(comm.rank() + 3) % 4, b.data(), 12, 0};
     comm.exchange({&send, 1}, {&receive, 1});
 
     const partita::traffic_counts counted = comm.traffic();

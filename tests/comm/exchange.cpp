@@ -22,8 +22,7 @@ TEST_CASE("two ranks that both send first, small and large, step after step with
         const message send{peer, sent.data(), 4 * count, 3}, receive{peer, received.data(), 4 * count, 3};
         comm.exchange({&send, 1}, {&receive, 1});
         for (std::size_t i = 0; i < count; ++i)
-          if (received[i] != value_of<std::int32_t>(static_cast<std::uint64_t>(step), peer, i))
-            throw partita::error("wrong");
+          if (received[i] != value_of<std::int32_t>(static_cast<std::uint64_t>(step), peer, i)) throw partita::error("wrong");
       }
     });
     bool const well = all_well(endings, failure);
@@ -111,8 +110,7 @@ TEST_CASE("sides that disagree on bytes learn it; the other messages arrive") {
   for (std::size_t rank : {0, 1}) {
     if (rank == 0 && !senders_learn) continue;
     CHECK(endings[rank].other_error);
-    CHECK(endings[rank].what ==
-          "exchange from rank 0 to rank 1 with tag 5: rank 0 sends 4 bytes, but rank 1 receives 8 bytes");
+    CHECK(endings[rank].what == "exchange from rank 0 to rank 1 with tag 5: rank 0 sends 4 bytes, but rank 1 receives 8 bytes");
   }
   CHECK(endings[2].well());
 }
@@ -127,5 +125,6 @@ TEST_CASE("a message to oneself is copied, and refused without its other side") 
     if (received != sent) throw partita::error("wrong");
     comm.exchange({&to, 1}, {});
   });
-  for (ending const& each : endings) CHECK(each.what.find("sends to itself with tag 1 what it does not receive") != std::string::npos);
+  for (ending const& each : endings)
+    CHECK(each.what.find("sends to itself with tag 1 what it does not receive") != std::string::npos);
 }

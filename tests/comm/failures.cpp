@@ -15,8 +15,7 @@ namespace {
 void check_mismatch(std::vector<ending> const& endings, std::initializer_list<char const*> words) {
   for (ending const& each : endings) {
     CHECK(each.other_error);
-    for (char const* word : words)
-      CHECK_MESSAGE(each.what.find(word) != std::string::npos, each.what, " lacks ", word);
+    for (char const* word : words) CHECK_MESSAGE(each.what.find(word) != std::string::npos, each.what, " lacks ", word);
   }
 }
 
@@ -27,25 +26,20 @@ void check_mismatch(std::vector<ending> const& endings, std::initializer_list<ch
 TEST_CASE("members that disagree all learn how, and the group goes on") {
   test_world world(4, {{0, 1, 2, 3}, {1, 3}});
   std::array<std::array<float, 16>, 4> buffers{};
-  auto buffer = [&](communicator const& comm) {
-    return buffers[static_cast<std::size_t>(comm.rank())].data();
-  };
+  auto buffer = [&](communicator const& comm) { return buffers[static_cast<std::size_t>(comm.rank())].data(); };
   auto run = [&](auto body) { return on_every_rank(world, body, false); };
 
-  check_mismatch(run([&](auto& comm) {
-                   comm.all_reduce(0, buffer(comm), comm.rank() == 2 ? 12 : 10, dtype::f32, reduction::sum);
-                 }),
-                 {"group 0 of ranks {0, 1, 2, 3}", "rank 0 calls all_reduce of 10 f32 by sum",
-                  "rank 2 calls all_reduce of 12 f32 by sum"});
+  check_mismatch(
+      run([&](auto& comm) { comm.all_reduce(0, buffer(comm), comm.rank() == 2 ? 12 : 10, dtype::f32, reduction::sum); }),
+      {"group 0 of ranks {0, 1, 2, 3}", "rank 0 calls all_reduce of 10 f32 by sum", "rank 2 calls all_reduce of 12 f32 by sum"});
   check_mismatch(run([&](auto& comm) {
                    if (comm.rank() == 3) comm.barrier(0);
                    else comm.broadcast(0, buffer(comm), 4, dtype::f64, 1);
                  }),
                  {"rank 0 calls broadcast of 4 f64 from member 1", "rank 3 calls barrier"});
-  check_mismatch(run([&](auto& comm) {
-                   comm.all_reduce(0, buffer(comm), 4, comm.rank() == 1 ? dtype::i32 : dtype::f32, reduction::sum);
-                 }),
-                 {"all_reduce of 4 f32", "rank 1 calls all_reduce of 4 i32"});
+  check_mismatch(
+      run([&](auto& comm) { comm.all_reduce(0, buffer(comm), 4, comm.rank() == 1 ? dtype::i32 : dtype::f32, reduction::sum); }),
+      {"all_reduce of 4 f32", "rank 1 calls all_reduce of 4 i32"});
   check_mismatch(run([&](auto& comm) {
                    const std::array<std::size_t, 4> counts{1, 2, comm.rank() == 1 ? 3u : 2u, 4};
                    comm.reduce_scatter(0, buffer(comm), buffer(comm), counts, dtype::f32, reduction::max);
@@ -61,8 +55,7 @@ TEST_CASE("members that disagree all learn how, and the group goes on") {
                    comm.all_gather(0, buffer(comm), buffer(comm), counts, dtype::f32);
                  }),
                  {"pieces {1, 1, 1}", "4 members"});
-  check_mismatch(run([&](auto& comm) { comm.broadcast(0, buffer(comm), 4, dtype::f32, 4); }),
-                 {"member 4", "4 members"});
+  check_mismatch(run([&](auto& comm) { comm.broadcast(0, buffer(comm), 4, dtype::f32, 4); }), {"member 4", "4 members"});
 
   std::string failure;
   bool const well = all_well(run([&](auto& comm) { comm.barrier(0); }), failure);
@@ -74,8 +67,8 @@ TEST_CASE("members that disagree all learn how, and the group goes on") {
 TEST_CASE("a group that is not one is rejected") {
   using groups = partita::list<partita::list<int>>;
   CHECK_THROWS_WITH_AS(test_world(2, groups{{0, 2}}), "group 0 names rank 2; there are 2", partita::error);
-  CHECK_THROWS_WITH_AS(test_world(2, groups{{0}, {1, 0}}),
-                       "group 1 lists rank 0 after rank 1; ranks of a group ascend", partita::error);
+  CHECK_THROWS_WITH_AS(test_world(2, groups{{0}, {1, 0}}), "group 1 lists rank 0 after rank 1; ranks of a group ascend",
+                       partita::error);
   CHECK_THROWS_WITH_AS(test_world(2, groups{{}}), "group 0 has no ranks", partita::error);
   CHECK_THROWS_AS(test_world(0, groups{}), partita::error);
 }

@@ -40,9 +40,9 @@ template <class Body> std::vector<ending> on_every_rank(test_world& world, Body 
   if (processes->rank() < world.size()) {
     try {
       body(world.mine());
-    } catch (const partita::aborted& stopped) {
-      what = stopped.what(), how = 1;
-    } catch (const std::exception& failure) { what = failure.what(), how = 2; }
+    } catch (const partita::aborted& stopped) { what = stopped.what(), how = 1; } catch (const std::exception& failure) {
+      what = failure.what(), how = 2;
+    }
   }
   const partita::list<char> hows = gather(*processes, how);
   const auto whats = gather_lists(*processes, partita::list<char>(what.data(), what.data() + what.size()));

@@ -35,8 +35,7 @@ using communicator = partita::thread_communicator;
 inline constexpr bool senders_learn = true;  // that a receiver expects other bytes
 inline int most_ranks() { return 16; }
 
-template <class Body>
-std::vector<ending> on_every_rank(test_world& world, Body body, bool abort_on_error = true) {
+template <class Body> std::vector<ending> on_every_rank(test_world& world, Body body, bool abort_on_error = true) {
   std::vector<ending> endings(static_cast<std::size_t>(world.size()));
   std::vector<std::thread> threads;
   for (int rank = 0; rank < world.size(); ++rank)
@@ -45,9 +44,7 @@ std::vector<ending> on_every_rank(test_world& world, Body body, bool abort_on_er
       communicator comm = world.communicator(rank);
       try {
         body(comm);
-      } catch (const partita::aborted& stopped) {
-        mine = {stopped.what(), true, false};
-      } catch (const std::exception& failure) {
+      } catch (const partita::aborted& stopped) { mine = {stopped.what(), true, false}; } catch (const std::exception& failure) {
         mine = {failure.what(), false, true};
         if (abort_on_error) comm.abort(std::current_exception());
       }
@@ -98,12 +95,10 @@ template <class T> T combined(partita::reduction how, T left, T right) {
 }
 
 // What a reduction over `ranks` must give, in member order.
-template <class T, class Ranks>
-T reduced(partita::reduction how, std::uint64_t op, Ranks const& ranks, std::size_t index) {
+template <class T, class Ranks> T reduced(partita::reduction how, std::uint64_t op, Ranks const& ranks, std::size_t index) {
   using held = std::conditional_t<sizeof(T) == 2, float, T>;  // narrow types are added in float
   held result = value_of<T>(op, ranks[0], index);
-  for (std::size_t m = 1; m < ranks.size(); ++m)
-    result = combined<held>(how, result, value_of<T>(op, ranks[m], index));
+  for (std::size_t m = 1; m < ranks.size(); ++m) result = combined<held>(how, result, value_of<T>(op, ranks[m], index));
   return T(result);
 }
 

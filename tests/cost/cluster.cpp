@@ -15,9 +15,7 @@ namespace {
 std::string message_of(std::string const& text) {
   try {
     pt::cluster_from_text(text);
-  } catch (pt::error const& e) {
-    return e.what();
-  }
+  } catch (pt::error const& e) { return e.what(); }
   return "";
 }
 std::string message_of(pt::cluster const& c) { return message_of(pt::cluster_text(c)); }
@@ -28,7 +26,9 @@ pt::cluster unequal() {
   pt::device_kind slow = pt::preset::dgx2(1).kinds[0];
   c.kinds.push_back(slow);
   c.devices = {{"A100-80GB", 4}, {"V100-32GB", 12}};
-  c.links = {{"switch", 4, 1e-6, 1e-11, {}, "made up"}, {"node", 8, 2e-6, 1e-10, 2e-11, "made up"}, {"network", 16, 1e-5, 1e-9, {}, "made up"}};
+  c.links = {{"switch", 4, 1e-6, 1e-11, {}, "made up"},
+             {"node", 8, 2e-6, 1e-10, 2e-11, "made up"},
+             {"network", 16, 1e-5, 1e-9, {}, "made up"}};
   c.check();
   return c;
 }

@@ -71,7 +71,8 @@ TEST_CASE("samples come back, other pieces lie between, other ops fall to the ro
   CHECK(k.collective(pt::collective_kind::all_reduce, pair, 2000) == doctest::Approx(1.5e-6));
   CHECK(k.collective(pt::collective_kind::all_reduce, pair, 5000) == doctest::Approx(3e-6));
   CHECK(k.collective(pt::collective_kind::all_reduce, pair, 8) == 5e-7);
-  CHECK(k.collective(pt::collective_kind::all_reduce, four, 1000) == plain.collective(pt::collective_kind::all_reduce, four, 1000));
+  CHECK(k.collective(pt::collective_kind::all_reduce, four, 1000) ==
+        plain.collective(pt::collective_kind::all_reduce, four, 1000));
   CHECK(k.pass_over(1500) == doctest::Approx(1.5e-7));
 }
 
@@ -88,9 +89,7 @@ TEST_CASE("profile files keep profiles, and say what is wrong in them") {
   auto message = [](pt::profile const& x) {
     try {
       pt::profile_from_text(pt::profile_text(x));
-    } catch (pt::error const& e) {
-      return std::string(e.what());
-    }
+    } catch (pt::error const& e) { return std::string(e.what()); }
     return std::string();
   };
   pt::profile wrong = made;

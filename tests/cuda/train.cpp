@@ -48,7 +48,8 @@ int main() try {
                 in_bf16 = narrow.step({{"tokens", tokens}, {"targets", targets}});
     std::printf("step %d: loss %.7f on the CPU, %.7f on the GPU, %.7f in bf16\n", step, static_cast<double>(wanted),
                 static_cast<double>(have), static_cast<double>(in_bf16));
-    if (!(std::abs(have - wanted) <= 1e-4f * std::abs(wanted) && std::abs(in_bf16 - wanted) <= 2e-2f * std::abs(wanted))) return 1;
+    if (!(std::abs(have - wanted) <= 1e-4f * std::abs(wanted) && std::abs(in_bf16 - wanted) <= 2e-2f * std::abs(wanted)))
+      return 1;
   }
   return 0;
 } catch (std::exception const& e) {

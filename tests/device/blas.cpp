@@ -77,9 +77,9 @@ TEST_CASE_TEMPLATE("a batch of products, in two levels of strides", T, float, do
     pt::on_cpu::workers workers(threads);
     std::vector<T> scores(batch * head * token * token, T(7));
     const std::size_t row = head * width;
-    pt::on_cpu::batched_gemm<T>(workers, batch, head, false, true, token, token, width, T(2),
-                             {q.data(), row, token * row, width}, {key.data(), row, token * row, width}, T(0),
-                             {scores.data(), token, head * token * token, token * token});
+    pt::on_cpu::batched_gemm<T>(workers, batch, head, false, true, token, token, width, T(2), {q.data(), row, token * row, width},
+                                {key.data(), row, token * row, width}, T(0),
+                                {scores.data(), token, head * token * token, token * token});
     double most = 0;
     for (std::size_t i = 0; i < batch; ++i)
       for (std::size_t j = 0; j < head; ++j)
@@ -132,7 +132,7 @@ TEST_CASE("C is cut along the larger operand, and small products not at all") {
 TEST_CASE("an extent beyond BLAS is an error, not a wrong product") {
   pt::on_cpu::workers workers(1);
   float value = 0;
-  CHECK_THROWS_AS(pt::on_cpu::gemm<float>(workers, false, false, 2, 2, std::size_t{1} << 32, 1, &value, 1, &value, 1, 0,
-                                       &value, 1),
-                  pt::error);
+  CHECK_THROWS_AS(
+      pt::on_cpu::gemm<float>(workers, false, false, 2, 2, std::size_t{1} << 32, 1, &value, 1, &value, 1, 0, &value, 1),
+      pt::error);
 }

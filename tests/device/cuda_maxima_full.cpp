@@ -32,7 +32,8 @@ std::vector<std::vector<double>> given() {
 }
 pt::program program_of(int rank, pt::dtype type) {
   program_maker m(rank, {{0, 1, 2}});
-  const int all = m.buffer(9, type, 0), part = m.buffer(parts[static_cast<std::size_t>(rank)], type, 1), sent = m.buffer(9, type, 2);
+  const int all = m.buffer(9, type, 0), part = m.buffer(parts[static_cast<std::size_t>(rank)], type, 1),
+            sent = m.buffer(9, type, 2);
   for (int b : {all, sent}) {
     m.at(b).from_start = true;
     m.made.inputs.push_back(m.seen(b, 0));
@@ -70,8 +71,10 @@ bool same(std::vector<double> const& a, std::vector<double> const& b) {
   return true;
 }
 template <class T> void check_order(std::vector<T> const& ascending) {
-  for (std::size_t i = 0; i + 1 < ascending.size(); ++i) CHECK(pt::on_cuda::key_of(ascending[i]) < pt::on_cuda::key_of(ascending[i + 1]));
-  for (T x : ascending) CHECK(std::memcmp(&x, std::vector<T>{pt::on_cuda::of_key<T>(pt::on_cuda::key_of(x))}.data(), sizeof x) == 0);
+  for (std::size_t i = 0; i + 1 < ascending.size(); ++i)
+    CHECK(pt::on_cuda::key_of(ascending[i]) < pt::on_cuda::key_of(ascending[i + 1]));
+  for (T x : ascending)
+    CHECK(std::memcmp(&x, std::vector<T>{pt::on_cuda::of_key<T>(pt::on_cuda::key_of(x))}.data(), sizeof x) == 0);
   const T none = T(std::numeric_limits<float>::quiet_NaN());
   CHECK(pt::on_cuda::key_of(none) > pt::on_cuda::key_of(ascending.back()));
   CHECK(pt::on_cuda::key_of(T(-std::numeric_limits<float>::quiet_NaN())) == pt::on_cuda::key_of(none));
@@ -96,8 +99,8 @@ TEST_CASE("maxima between pretended GPUs are those between threads, where one ha
     pt::on_cpu::thread_devices threads({.devices = 3, .threads = 1, .lanes = 1}, graph, {}, {}, {programs});
     const pretend::machine machine({.devices = 3});
     pt::one_process alone;
-    pt::on_cuda::cuda_devices<pretend::cuda, pretend::nccl> gpus({.timeout_seconds = 20}, graph, {}, &pretend::launch::run_box, {}, {programs},
-                                                               {0, 1, 2}, 3, alone);
+    pt::on_cuda::cuda_devices<pretend::cuda, pretend::nccl> gpus({.timeout_seconds = 20}, graph, {}, &pretend::launch::run_box,
+                                                                 {}, {programs}, {0, 1, 2}, 3, alone);
     const auto wanted = results(threads, type), have = results(gpus, type);
     REQUIRE(wanted.size() == 9);
     CHECK(std::isnan(wanted[0][2]));

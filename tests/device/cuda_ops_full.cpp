@@ -117,14 +117,21 @@ TEST_CASE("einsum is products of a library where strides allow, at once along on
   CHECK(products<"m k, k n -> n m", pt::like<f64, query, width>, pt::like<f64, width, other>>() == 1);
   CHECK(products<"a, b -> b a", pt::like<f32, query>, pt::like<f32, width>>() == 1);
   CHECK(products<"m k, k n -> m n", pt::like<f32, query, single>, pt::like<f32, single, other>>() == 1);
-  CHECK(products<"... m k, ... k n -> ... m n", pt::like<f32, batch, head, query, width>, pt::like<f32, batch, head, width, other>>() == 1);
+  CHECK(products<"... m k, ... k n -> ... m n", pt::like<f32, batch, head, query, width>,
+                 pt::like<f32, batch, head, width, other>>() == 1);
   // Heads at once, for each of the batch.
-  CHECK(products<"b s n d, b t n d -> b n s t", pt::like<f32, batch, query, head, width>, pt::like<f32, batch, key, head, width>>() == 2);
-  CHECK(products<"b n s t, b t n d -> b s n d", pt::like<f32, batch, head, query, key>, pt::like<f32, batch, key, head, width>>() == 2);
-  CHECK(products<"b n s t, b t n d -> b s n d", pt::like<bf16, batch, head, query, key>, pt::like<bf16, batch, key, head, width>>() == 2);
+  CHECK(products<"b s n d, b t n d -> b n s t", pt::like<f32, batch, query, head, width>,
+                 pt::like<f32, batch, key, head, width>>() == 2);
+  CHECK(
+      products<"b n s t, b t n d -> b s n d", pt::like<f32, batch, head, query, key>, pt::like<f32, batch, key, head, width>>() ==
+      2);
+  CHECK(products<"b n s t, b t n d -> b s n d", pt::like<bf16, batch, head, query, key>,
+                 pt::like<bf16, batch, key, head, width>>() == 2);
   // The linear of experts, and the gradient of its weight, which sums over the batch.
-  CHECK(products<"... e c h, e h f -> ... e c f", pt::like<f32, batch, expert, slot, other>, pt::like<f32, expert, other, width>>() == 2);
-  CHECK(products<"... e c h, ... e c f -> e h f", pt::like<f32, batch, expert, slot, other>, pt::like<f32, batch, expert, slot, width>>() == 2);
+  CHECK(products<"... e c h, e h f -> ... e c f", pt::like<f32, batch, expert, slot, other>,
+                 pt::like<f32, expert, other, width>>() == 2);
+  CHECK(products<"... e c h, ... e c f -> e h f", pt::like<f32, batch, expert, slot, other>,
+                 pt::like<f32, batch, expert, slot, width>>() == 2);
   CHECK(products<"a x b y, y b c -> c x a", pt::like<f32, query, batch, width, head>, pt::like<f32, head, width, other>>() > 1);
   CHECK(products<"i b j, b i c -> c j", pt::like<f32, query, head, width>, pt::like<f32, head, query, other>>() > 1);
   CHECK(products<"a b, a b -> a b", pt::like<f32, query, width>, pt::like<f32, query, width>>() == 0);
@@ -154,16 +161,17 @@ TEST_CASE("a mixture's choices, tokens to slots and back") {
   check_gpu<pt::load_balance_op, pt::like<f32, batch, query, expert>, pt::like<f32, batch, query, expert>>({}, gates);
   check_gpu<pt::load_balance_gradient_op, pt::like<f32, batch>, pt::like<bf16, batch, query, expert>>({}, gates);
   check_gpu<pt::dispatch_op, pt::like<f32, batch, query, many>, pt::like<i32, batch, expert, slot>>({}, with_slots(1));
-  check_gpu<pt::dispatch_gradient_op, pt::like<f32, batch, expert, slot, many>, pt::like<i32, batch, expert, slot>, pt::like<f32, batch, query, many>>(
-      {}, with_slots(1));
-  check_gpu<pt::dispatch_gradient_op, pt::like<bf16, batch, expert, slot, width>, pt::like<i32, batch, expert, slot>, pt::like<bf16, batch, query, width>>(
-      {}, with_slots(1));
+  check_gpu<pt::dispatch_gradient_op, pt::like<f32, batch, expert, slot, many>, pt::like<i32, batch, expert, slot>,
+            pt::like<f32, batch, query, many>>({}, with_slots(1));
+  check_gpu<pt::dispatch_gradient_op, pt::like<bf16, batch, expert, slot, width>, pt::like<i32, batch, expert, slot>,
+            pt::like<bf16, batch, query, width>>({}, with_slots(1));
   using dy = pt::like<f32, batch, query, width>;
   using of_gates = pt::like<f32, batch, query, expert>;
   using slots = pt::like<i32, batch, expert, slot>;
   using z = pt::like<f32, batch, expert, slot, width>;
   check_gpu<pt::combine_op, z, of_gates, slots>({}, with_slots(2));
-  check_gpu<pt::combine_op, pt::like<bf16, batch, expert, slot, width>, pt::like<bf16, batch, query, expert>, slots>({}, with_slots(2));
+  check_gpu<pt::combine_op, pt::like<bf16, batch, expert, slot, width>, pt::like<bf16, batch, query, expert>, slots>(
+      {}, with_slots(2));
   check_gpu<pt::combine_gradient_op, dy, of_gates, slots>({}, with_slots(2));
   check_gpu<pt::combine_gates_gradient_op, dy, z, slots>({}, with_slots(2));
 }
@@ -179,10 +187,11 @@ TEST_CASE("mistakes that the CPU throws are written down for the host, in the sa
   CHECK(mistake(lone_op::make<sliced, x>({{5}}, {}, number), pretend::backend::launch<sliced, f32>()) ==
         "slice: elements 5 to 8 are not inside an axis of 7");
   using put_together = pt::concatenate_op<joined, 1, 0>;
-  CHECK(mistake(lone_op::make<put_together, x, pt::like<f32, batch, width>>({}, {}, number), pretend::backend::launch<put_together, f32, f32>()) ==
-        "concatenate: axis joined has 16 elements, not 7 + 5");
+  CHECK(mistake(lone_op::make<put_together, x, pt::like<f32, batch, width>>({}, {}, number),
+                pretend::backend::launch<put_together, f32, f32>()) == "concatenate: axis joined has 16 elements, not 7 + 5");
   using y = pt::like<f32, batch, query, width>;
   using slots = pt::like<i32, batch, expert, slot>;
-  CHECK(mistake(lone_op::make<pt::dispatch_op, y, slots>({}, {}, with_slots(1, 7)), pretend::backend::launch<pt::dispatch_op, f32, i32>()) ==
+  CHECK(mistake(lone_op::make<pt::dispatch_op, y, slots>({}, {}, with_slots(1, 7)),
+                pretend::backend::launch<pt::dispatch_op, f32, i32>()) ==
         "a slot of an expert holds token 7, a group has 7 tokens");
 }

@@ -13,8 +13,8 @@
 
 namespace pt = partita;
 using namespace partita_test;
-using pt::lane;
 using pt::instruction_kind;
+using pt::lane;
 using kind = pt::instruction_kind;
 using numbers = std::vector<std::int32_t>;
 
@@ -163,8 +163,8 @@ struct random_programs {
           }
         for (std::size_t m = 0; m < count; ++m) {
           const int out = make(members[m], n);
-          at(members[m]).collective(kind::reduce_scatter, group, buffers[m], out, pt::list<std::size_t>(count, n),
-                                    pt::reduction::max);
+          at(members[m])
+              .collective(kind::reduce_scatter, group, buffers[m], out, pt::list<std::size_t>(count, n), pt::reduction::max);
           value(members[m], out) = results[m];
           known_of(members[m]).push_back(out);
         }
@@ -175,8 +175,7 @@ struct random_programs {
         for (std::size_t m = 0; m < count; ++m) {
           const std::size_t before = (m + count - 1) % count, after = (m + 1) % count;
           const int out = make(members[m], n);
-          at(members[m]).exchange({{members[after], buffers[m]}}, {{members[before], out}},
-                                  static_cast<std::uint64_t>(e));
+          at(members[m]).exchange({{members[after], buffers[m]}}, {{members[before], out}}, static_cast<std::uint64_t>(e));
           value(members[m], out) = value(members[before], buffers[before]);
           known_of(members[m]).push_back(out);
         }
@@ -219,14 +218,14 @@ TEST_CASE("random programs of several ranks give what they give without lanes an
         programs.push_back(m.made);
       }
       pt::on_cpu::thread_devices devices({.devices = r.ranks, .threads = 1, .lanes = lanes}, graph.data, graph.launchers,
-                                      graph.keys, {programs});
+                                         graph.keys, {programs});
       for (int step = 0; step < 3; ++step) {
         devices.on_each([&](int rank) {
           pt::program const& p = devices.what(0, rank);
           const numbers state(r.n, 100 * rank + 5);  // the same before every step, so that the results are
           pt::on_cpu::copy_in(p.stored[0], pt::i32, state.data(), devices.address(rank, 0, p.stored[0].at));
           pt::on_cpu::copy_in(p.inputs[0], pt::i32, inputs[static_cast<std::size_t>(rank)].data(),
-                           devices.address(rank, 0, p.inputs[0].at));
+                              devices.address(rank, 0, p.inputs[0].at));
         });
         devices.run(0, {});
         INFO("seed ", seed, ", lanes ", lanes, ", step ", step);

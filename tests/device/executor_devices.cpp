@@ -118,7 +118,8 @@ std::vector<float> train(small_graph const& graph, pt::cpu how, int steps) {
     CHECK(m.resident_state <= m.planned_state);
     CHECK(m.resident_arena > m.planned_arena / 2);
     CHECK(m.resident_arena <= m.planned_arena);
-    if (how.devices > 1) CHECK(devices.traffic(rank, 0).calls_of(pt::communication::all_reduce) == static_cast<std::uint64_t>(layers * steps));
+    if (how.devices > 1)
+      CHECK(devices.traffic(rank, 0).calls_of(pt::communication::all_reduce) == static_cast<std::uint64_t>(layers * steps));
     if (how.record_times) {
       const auto times = devices.times(rank, 0);
       REQUIRE(times.size() == devices.what(0, rank).instructions.size());
@@ -222,7 +223,7 @@ template <class Communicator> std::pair<std::vector<std::vector<float>>, std::ui
     pt::on_cpu::workers team(1);
     Communicator comm(world.communicator(r));
     const pt::on_cpu::instruction_runner<Communicator> runner(m.made, graph.data, graph.launchers, graph.keys,
-                                                               std::as_writable_bytes(std::span(state)), {}, comm, team);
+                                                              std::as_writable_bytes(std::span(state)), {}, comm, team);
     for (pt::instruction const& i : m.made.instructions) runner.run(i, {}, true);
   };
   std::thread other(run_rank, 1);

@@ -53,9 +53,7 @@ std::string words_of_failure(pt::on_cpu::thread_devices& devices, std::int64_t s
   context.step = step;
   try {
     devices.run(0, context);
-  } catch (pt::error const& e) {
-    return e.what();
-  }
+  } catch (pt::error const& e) { return e.what(); }
   return "no failure";
 }
 
@@ -71,7 +69,8 @@ TEST_CASE("an op that throws on one rank stops all of them, with its name, pass 
       const int failing = ranks - 1;
       for (int r = 0; r < ranks; ++r) {
         program_maker m(r, {everybody});
-        const int a = m.buffer(100, pt::f32, graph.good), b = m.buffer(100, pt::f32, graph.bad), c = m.buffer(100, pt::f32, graph.slow);
+        const int a = m.buffer(100, pt::f32, graph.good), b = m.buffer(100, pt::f32, graph.bad),
+                  c = m.buffer(100, pt::f32, graph.slow);
         m.compute(graph.good, {}, a);
         m.all_reduce(0, a);
         m.compute(r == failing ? graph.bad : graph.good, {a}, b);
@@ -81,7 +80,7 @@ TEST_CASE("an op that throws on one rank stops all of them, with its name, pass 
         programs.push_back(m.made);
       }
       pt::on_cpu::thread_devices devices({.devices = ranks, .threads = 1, .lanes = lanes}, graph.data, graph.launchers,
-                                      graph.keys, {programs});
+                                         graph.keys, {programs});
       const std::string message = "rank " + std::to_string(failing) + ", op block.0.fc1 (linear, backward): out of paper";
       CHECK(words_of_failure(devices) == message);
       CHECK(words_of_failure(devices) == "the devices run no more, because a step failed: " + message);
@@ -107,7 +106,7 @@ TEST_CASE("the lanes of one rank stop each other") {
         programs.push_back(m.made);
       }
       pt::on_cpu::thread_devices devices({.devices = 2, .threads = 1, .lanes = 2}, graph.data, graph.launchers, graph.keys,
-                                      {programs});
+                                         {programs});
       if (round > 2) {  // straight into the failure, as a race of both ranks
         const std::string words = words_of_failure(devices, 2);
         const bool either = words == "rank 0, op block.0.fc2 (linear, forward): step 2 does not work" ||
@@ -133,11 +132,11 @@ TEST_CASE("the lanes of one rank stop each other") {
       programs.push_back(m.made);
     }
     for (int lanes : {1, 2}) {
-      pt::on_cpu::thread_devices devices({.devices = 2, .threads = 1, .lanes = lanes}, graph.data, graph.launchers,
-                                      graph.keys, {programs});
+      pt::on_cpu::thread_devices devices({.devices = 2, .threads = 1, .lanes = lanes}, graph.data, graph.launchers, graph.keys,
+                                         {programs});
       const std::string words = words_of_failure(devices);
-      CHECK_MESSAGE(words.find("all_reduce of block.0.norm (layer_norm, forward): group 0 of ranks {0, 1}") !=
-                        std::string::npos, words);
+      CHECK_MESSAGE(words.find("all_reduce of block.0.norm (layer_norm, forward): group 0 of ranks {0, 1}") != std::string::npos,
+                    words);
       CHECK(words.find("rank 1 calls all_reduce of 9 f32") != std::string::npos);
     }
   }
@@ -157,7 +156,7 @@ TEST_CASE("devices end cleanly without a step, and after failures in their makin
       programs.push_back(m.made);
     }
     pt::on_cpu::thread_devices devices({.devices = ranks, .threads = threads, .lanes = 2}, graph.data, graph.launchers,
-                                    graph.keys, {programs});
+                                       graph.keys, {programs});
   };
   make(2, 0, 1);
   graph.launchers[0].workspace = &wanted_workspace;
@@ -167,8 +166,7 @@ TEST_CASE("devices end cleanly without a step, and after failures in their makin
                        "the program has 100",
                        pt::error);
   graph.launchers[0].run = nullptr;
-  CHECK_THROWS_WITH_AS(make(2, 100, 1), "rank 0, op block.0.norm (layer_norm, forward): has no kernel on the CPU",
-                       pt::error);
+  CHECK_THROWS_WITH_AS(make(2, 100, 1), "rank 0, op block.0.norm (layer_norm, forward): has no kernel on the CPU", pt::error);
   CHECK_THROWS_AS(pt::on_cpu::thread_devices({.devices = 2}, graph.data, graph.launchers, graph.keys, {{pt::program{}}}),
                   pt::error);
 
@@ -204,7 +202,7 @@ TEST_CASE("the first number that is not finite is found where it arose") {
     programs.push_back(m.made);
   }
   pt::on_cpu::thread_devices devices({.devices = 2, .threads = 1, .lanes = 2}, graph.data, graph.launchers, graph.keys,
-                                  {programs});
+                                     {programs});
   auto with = [&](float value, int rank) {
     std::vector<float> ones(8, 1.f);
     for (int r = 0; r < 2; ++r) {

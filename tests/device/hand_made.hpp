@@ -18,10 +18,9 @@ struct hand_made_graph {
   std::vector<std::uint64_t> keys;
   std::deque<partita::op_info> infos;
 
-  template <std::size_t N>
-  int op(char const (&name)[N], void (*run)(partita::on_cpu::launch_arguments const&), partita::dtype type,
-         partita::pass when = partita::pass::forward, char const* kind = "mix",
-         partita::source_kind source = partita::source_kind::none) {
+  template <std::size_t N> int op(char const (&name)[N], void (*run)(partita::on_cpu::launch_arguments const&),
+                                  partita::dtype type, partita::pass when = partita::pass::forward, char const* kind = "mix",
+                                  partita::source_kind source = partita::source_kind::none) {
     partita::op_info& info = infos.emplace_back();
     info.kind = kind;
     info.source = source;
@@ -55,8 +54,7 @@ struct program_maker {
     made.groups = std::move(groups);
   }
 
-  int buffer(std::size_t elements, partita::dtype type, int tensor = -1,
-             partita::region where = partita::region::arena) {
+  int buffer(std::size_t elements, partita::dtype type, int tensor = -1, partita::region where = partita::region::arena) {
     partita::buffer b;
     b.bytes = elements * partita::size_of(type);
     b.type = type;
@@ -84,8 +82,7 @@ struct program_maker {
     return made.instructions.back();
   }
 
-  void compute(int op, std::vector<int> const& inputs, int output,
-               partita::lane where = partita::lane::compute) {
+  void compute(int op, std::vector<int> const& inputs, int output, partita::lane where = partita::lane::compute) {
     partita::compute_call c;
     c.op = op;
     c.first_input = static_cast<int>(made.references.size());
@@ -143,8 +140,8 @@ struct program_maker {
     for (auto [peer, b] : sends) e.sends.push_back({peer, {b, 0}, at(b).bytes, tag}), reads.push_back(b);
     for (auto [peer, b] : receives) e.receives.push_back({peer, {b, 0}, at(b).bytes, tag}), writes.push_back(b);
     made.exchanges.push_back(e);
-    add(partita::instruction_kind::exchange, partita::lane::communication,
-        static_cast<int>(made.exchanges.size()) - 1, reads, writes);
+    add(partita::instruction_kind::exchange, partita::lane::communication, static_cast<int>(made.exchanges.size()) - 1, reads,
+        writes);
   }
   // `b` as a one-dimensional tensor of the outside
   partita::outside seen(int b, int tensor) {

@@ -55,9 +55,7 @@ TEST_CASE("the exception of the lowest part reaches the caller, and the workers 
       workers.parallel(4, 1, [](std::size_t begin, std::size_t) {
         if (begin > 0) throw std::runtime_error(begin == 1 ? "one" : "more");
       });
-    } catch (std::runtime_error const& e) {
-      thrown = std::string_view(e.what()) == "one";
-    }
+    } catch (std::runtime_error const& e) { thrown = std::string_view(e.what()) == "one"; }
     CHECK(thrown);
     std::atomic<int> sum{0};
     workers.parallel(4, 1, [&](std::size_t begin, std::size_t) { sum += static_cast<int>(begin); });

@@ -24,9 +24,7 @@ const std::vector<pt::binding> bound{pt::bind<batch>(3)};
 
 // loss = sum of weights(i) p(i): the gradient is constant
 struct plain {
-  constexpr auto operator()(auto& g) const {
-    return weighted_sum(pt::param<pt::f32, size>(g, "p", pt::uniform{-1, 1}));
-  }
+  constexpr auto operator()(auto& g) const { return weighted_sum(pt::param<pt::f32, size>(g, "p", pt::uniform{-1, 1})); }
 };
 struct two_losses {
   constexpr auto operator()(auto& g) const {
@@ -49,8 +47,8 @@ struct transformer {
       auto q = pt::linear(y, pt::param<pt::f32, hidden, head, width>(g, "q.weight", pt::normal{0.3}));
       auto k = pt::linear(y, pt::param<pt::f32, hidden, head, width>(g, "k.weight", pt::normal{0.3}));
       auto v = pt::linear(y, pt::param<pt::f32, hidden, head, width>(g, "v.weight", pt::normal{0.3}));
-      auto a = pt::linear(pt::causal_attention(q, k, v),
-                          pt::param<pt::f32, head, width, hidden>(g, "out.weight", pt::normal{0.3}));
+      auto a =
+          pt::linear(pt::causal_attention(q, k, v), pt::param<pt::f32, head, width, hidden>(g, "out.weight", pt::normal{0.3}));
       x = x + a;
       auto z = pt::layer_norm(x, pt::param<pt::f32, hidden>(g, "norm2.weight", pt::ones),
                               pt::param<pt::f32, hidden>(g, "norm2.bias", pt::zeros));
@@ -136,9 +134,7 @@ TEST_CASE("missing and misshapen inputs are errors") {
   CHECK_THROWS_WITH_AS(r.step({{"x", std::vector<double>{1, 2}}}), "reference: input x has 2 elements, not 5", pt::error);
 }
 
-TEST_CASE("gradients of a transformer against differences") {
-  check_gradients<transformer>(tokens(), bound, {}, 5e-6);
-}
+TEST_CASE("gradients of a transformer against differences") { check_gradients<transformer>(tokens(), bound, {}, 5e-6); }
 
 TEST_CASE("a transformer learns, alike in float and double, on one worker and three") {
   using single = pt::training<transformer, pt::adamw>;

@@ -43,7 +43,8 @@ template <class Training> struct traced : pt::recorder<pt::planning_only, Traini
     std::vector<int> all;
     const int p = find(parameter);
     for (int op = 0; op < this->ops.size; ++op)
-      if (this->ops[op].when == pt::pass::update && this->ops[op].origin == p && this->ops[op].info->source == pt::source_kind::none)
+      if (this->ops[op].when == pt::pass::update && this->ops[op].origin == p &&
+          this->ops[op].info->source == pt::source_kind::none)
         all.push_back(op);
     return all;
   }
@@ -114,7 +115,9 @@ TEST_CASE("what the loss does not depend on has no gradient, no backward op and 
 }
 
 namespace {
-struct no_rule_op { static constexpr std::string_view name = "no_rule", annotation = "... -> ..."; };
+struct no_rule_op {
+  static constexpr std::string_view name = "no_rule", annotation = "... -> ...";
+};
 struct stuck_model {
   constexpr auto operator()(auto& g) const {
     auto x = pt::input<pt::f32, batch, in>(g, "x");
@@ -199,7 +202,8 @@ TEST_CASE("the optimizer's state is carried: every parameter and moment has one 
   for (int op = 0; op < g.ops.size; ++op)
     if (g.ops[op].info->source == pt::source_kind::state) states.emplace_back(g.name(op).view());
   std::sort(states.begin(), states.end());
-  CHECK(states == std::vector<std::string>{"fc1.bias.m", "fc1.bias.v", "fc1.weight.m", "fc1.weight.v", "fc2.weight.m", "fc2.weight.v"});
+  CHECK(states ==
+        std::vector<std::string>{"fc1.bias.m", "fc1.bias.v", "fc1.weight.m", "fc1.weight.v", "fc2.weight.m", "fc2.weight.v"});
 }
 
 TEST_CASE("weight decay goes by names") {

@@ -18,7 +18,8 @@ void compare(std::vector<int> const& grid, std::vector<std::size_t> const& shape
                                             pt::link_cost{}, shape.data(), &seconds);
       ++pairs;
       reached += found;
-      const bool same = found == (all.seconds[a][b] < INFINITY) && (!found || seconds == doctest::Approx(all.seconds[a][b]).epsilon(1e-9));
+      const bool same =
+          found == (all.seconds[a][b] < INFINITY) && (!found || seconds == doctest::Approx(all.seconds[a][b]).epsilon(1e-9));
       if (same) continue;
       FAIL_CHECK(words_of(all.layouts[a]), " -> ", words_of(all.layouts[b]), ": ", words_of(chain), " takes ", seconds,
                  " s, the best ", all.seconds[a][b]);

@@ -148,7 +148,8 @@ TEST_CASE("cuts of one axis follow one another, each of the piece that the one b
           std::size_t at = 0;
           for (int i = 0; i < n; ++i)
             for (int j = 0; j < m; ++j) {
-              const pt::interval p = pt::cut_interval(l, 0, whole, nullptr, [&](pt::part const& x) { return x.mode == 0 ? i : j; });
+              const pt::interval p =
+                  pt::cut_interval(l, 0, whole, nullptr, [&](pt::part const& x) { return x.mode == 0 ? i : j; });
               CHECK(p.begin == at);
               CHECK(p.size % static_cast<std::size_t>(unit) == 0);
               at = p.end();

@@ -104,8 +104,8 @@ TEST_CASE("a permute is enough where devices are numbered otherwise") {
 }
 
 TEST_CASE("other devices") {
-  const pt::placement here = grid_of({2, 2}), there = at(grid_of({2, 2}), 4), four = at(grid_of({4}), 4), two = at(grid_of({2}), 2),
-                      one = at(grid_of({}), 7);
+  const pt::placement here = grid_of({2, 2}), there = at(grid_of({2, 2}), 4), four = at(grid_of({4}), 4),
+                      two = at(grid_of({2}), 2), one = at(grid_of({}), 7);
   route(on(here, {split_of(here, 0, 0)}), on(there, {split_of(there, 0, 0)}), {8, 8}, "send");
   // what is wanted in quarters is sliced before it is sent, what is wanted whole gathered after; of replicas of partial
   // results each reduces a part
@@ -131,13 +131,14 @@ TEST_CASE("lists of the same devices") {
   route(on(list, {}), on(four, {split_of(four, 0, 1)}), {8, 8}, "renumber, slice@0");
   // within pairs only the numbers differ
   route(on(two, {split_of(two, 0, 0)}), on(swapped, {split_of(swapped, 0, 0)}), {8, 8}, "renumber");
-  route(on(two, {split_of(two, 0, 0), partial_of(two, 1)}), on(swapped, {split_of(swapped, 0, 0)}), {8, 8}, "renumber, all_reduce@1");
-  route(on(two, {split_of(two, 0, 0), partial_of(two, 1)}), on(swapped, {split_of(swapped, 0, 0), split_of(swapped, 1, 1)}), {8, 8},
-        "renumber, reduce_scatter@1");
+  route(on(two, {split_of(two, 0, 0), partial_of(two, 1)}), on(swapped, {split_of(swapped, 0, 0)}), {8, 8},
+        "renumber, all_reduce@1");
+  route(on(two, {split_of(two, 0, 0), partial_of(two, 1)}), on(swapped, {split_of(swapped, 0, 0), split_of(swapped, 1, 1)}),
+        {8, 8}, "renumber, reduce_scatter@1");
   // a list that is a grid with its dimensions the other way round
   route(on(two, {split_of(two, 0, 0)}), on(transposed, {split_of(transposed, 1, 0)}), {8, 8}, "");
-  route(on(two, {split_of(two, 0, 0), split_of(two, 1, 0)}), on(transposed, {split_of(transposed, 1, 0), split_of(transposed, 0, 0)}),
-        {8, 8}, "");
+  route(on(two, {split_of(two, 0, 0), split_of(two, 1, 0)}),
+        on(transposed, {split_of(transposed, 1, 0), split_of(transposed, 0, 0)}), {8, 8}, "");
   // other devices
   route(on(four, {split_of(four, 0, 0)}), on(other, {split_of(other, 0, 0)}), {8, 8}, "send");
   route(on(other, {partial_of(other, 0)}), on(four, {}), {64, 32}, "reduce_scatter@0, send, all_gather@0");
@@ -154,8 +155,17 @@ TEST_CASE("replicas' groups whose devices come in different orders do not sum in
 
 TEST_CASE("every pair of layouts of small grids has a right route, over all shapes and places") {
   static const std::vector<int> mixed{2, 0, 3, 1}, far{4, 1, 0, 7, 3, 2};
-  const std::vector<pt::placement> grids{grid_of({}), grid_of({2}), at(grid_of({2}), 1), grid_of({3}), at(grid_of({4}), 2),
-                                         grid_of({2, 2}), at(grid_of({2, 2}), 3), grid_of({2, 3}), at(grid_of({3, 2}), 6), listed(grid_of({2, 2}), mixed), listed(grid_of({4}), mixed),
+  const std::vector<pt::placement> grids{grid_of({}),
+                                         grid_of({2}),
+                                         at(grid_of({2}), 1),
+                                         grid_of({3}),
+                                         at(grid_of({4}), 2),
+                                         grid_of({2, 2}),
+                                         at(grid_of({2, 2}), 3),
+                                         grid_of({2, 3}),
+                                         at(grid_of({3, 2}), 6),
+                                         listed(grid_of({2, 2}), mixed),
+                                         listed(grid_of({4}), mixed),
                                          listed(grid_of({2, 3}), far)};
   int routes = 0;
   const std::vector<std::vector<std::size_t>> shapes{{12, 12}, {7, 9}};

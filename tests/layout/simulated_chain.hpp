@@ -172,7 +172,8 @@ class simulated_tensor {
               want += box_at(step.after, m) == box_at(step.after, other);
             }
             if (have != want) return "a permute needs a piece more or less often than devices have it";
-            if (devices_[static_cast<std::size_t>(other)].piece == h.piece) h.values = devices_[static_cast<std::size_t>(other)].values;
+            if (devices_[static_cast<std::size_t>(other)].piece == h.piece)
+              h.values = devices_[static_cast<std::size_t>(other)].values;
           }
           break;
         }
@@ -326,7 +327,8 @@ inline sweep_result sweep(placement const& w, std::vector<std::size_t> const& sh
       for (int p = 0; p < to.count; ++p)
         if (to.parts[p].partial()) {
           bool kept = false;
-          for (int q = 0; q < from.count; ++q) kept = kept || (from.parts[q].partial() && from.parts[q].level == to.parts[p].level);
+          for (int q = 0; q < from.count; ++q)
+            kept = kept || (from.parts[q].partial() && from.parts[q].level == to.parts[p].level);
           reachable = reachable && kept;
         }
       if (!reachable || number++ % stride != 0) continue;

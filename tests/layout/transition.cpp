@@ -123,15 +123,15 @@ TEST_CASE("cuts in time stay, or there is no chain") {
   const pt::placement w = grid_of({2});
   const pt::part data = split_of(w, 0, 0), micro = time_of(0, 3), partial = partial_of(w, 0), other = split_of(w, 0, 1);
   const std::vector<std::size_t> shape{13, 4};
-  struct { std::vector<pt::part> from, to; bool found; } rows[]{
-      {{micro, data}, {micro}, true},          // a piece of a micro-batch: gathered
-      {{micro}, {micro, data}, true},
-      {{micro, data}, {micro, other}, true},
-      {{data, micro}, {micro}, false},         // micro-batches of a piece are not those of the whole
-      {{micro}, {data, micro}, false},
-      {{data, micro}, {micro, data}, false},
-      {{micro, partial}, {micro}, true},
-      {{micro, partial}, {micro, data}, true},
+  struct {
+    std::vector<pt::part> from, to;
+    bool found;
+  } rows[]{
+      {{micro, data}, {micro}, true},  // a piece of a micro-batch: gathered
+      {{micro}, {micro, data}, true},       {{micro, data}, {micro, other}, true},
+      {{data, micro}, {micro}, false},  // micro-batches of a piece are not those of the whole
+      {{micro}, {data, micro}, false},      {{data, micro}, {micro, data}, false},
+      {{micro, partial}, {micro}, true},    {{micro, partial}, {micro, data}, true},
       {{data, micro}, {data, micro}, true},
   };
   for (auto const& row : rows) {
@@ -189,8 +189,8 @@ TEST_CASE("links that differ by dimension decide over which one to send") {
   // Partial over both dimensions: first over the near one, and the far one carries a quarter.
   const pt::placement w = grid_of({2, 4});
   bool found = false;
-  const auto chain = pt::cheapest_chain(on(w, {partial_of(w, 0), partial_of(w, 1)}), on(w, {split_of(w, 1, 0), split_of(w, 0, 0)}), 1,
-                                        1e6, found, by_dimension{});
+  const auto chain = pt::cheapest_chain(on(w, {partial_of(w, 0), partial_of(w, 1)}),
+                                        on(w, {split_of(w, 1, 0), split_of(w, 0, 0)}), 1, 1e6, found, by_dimension{});
   REQUIRE(found);
   CHECK(words_of(chain) == "reduce_scatter@1, reduce_scatter@0");
 }

@@ -10,16 +10,15 @@ namespace pt = partita;
 
 TEST_CASE_TEMPLATE("a box of a parameter holds what the whole does there", T, float, double) {
   const std::size_t whole[]{3, 5, 7}, none[]{0, 0, 0};
-  for (pt::initializer how : {pt::initializer(pt::normal{0.5}), pt::initializer(pt::uniform{-1, 3}),
-                              pt::initializer(pt::constant{2})}) {
+  for (pt::initializer how :
+       {pt::initializer(pt::normal{0.5}), pt::initializer(pt::uniform{-1, 3}), pt::initializer(pt::constant{2})}) {
     std::vector<T> all(105), box(2 * 2 * 3);
     pt::fill_initial(how.given(), 11, 22, 3, whole, none, whole, all.data());
     const std::size_t offsets[]{1, 2, 4}, extents[]{2, 2, 3};
     pt::fill_initial(how.given(), 11, 22, 3, whole, offsets, extents, box.data());
     for (std::size_t i = 0; i < 2; ++i)
       for (std::size_t j = 0; j < 2; ++j)
-        for (std::size_t k = 0; k < 3; ++k)
-          CHECK(box[(i * 2 + j) * 3 + k] == all[((i + 1) * 5 + j + 2) * 7 + k + 4]);
+        for (std::size_t k = 0; k < 3; ++k) CHECK(box[(i * 2 + j) * 3 + k] == all[((i + 1) * 5 + j + 2) * 7 + k + 4]);
   }
 }
 

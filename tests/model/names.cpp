@@ -74,8 +74,8 @@ template <class Model> std::multiset<std::string> by_name() {
 TEST_CASE("every op has a name of its own: scope, name, kind, and a number for further ones") {
   traced<layers> t;
   CHECK(std::set<std::string>(t.names.begin(), t.names.end()).size() == t.names.size());
-  for (auto name : {"x", "block.0.fc.weight", "block.0.fc/linear", "block.0.fc/linear#2", "block.0.add",
-                    "block.1.fc/linear", "block.1.fc/linear#2", "block.1.add", "square_sum"}) {
+  for (auto name : {"x", "block.0.fc.weight", "block.0.fc/linear", "block.0.fc/linear#2", "block.0.add", "block.1.fc/linear",
+                    "block.1.fc/linear#2", "block.1.add", "square_sum"}) {
     INFO(name);
     CHECK(t.has(name));
   }
@@ -85,5 +85,6 @@ TEST_CASE("every op has a name of its own: scope, name, kind, and a number for f
 TEST_CASE("names do not depend on the order in which ops were made") {
   CHECK(by_name<twins<false>>() == by_name<twins<true>>());
   CHECK(by_name<twins<false>>().count("block.1.square_root#3 <- block.1.square_root") +
-            by_name<twins<false>>().count("block.1.square_root#3 <- block.1.square_root#2") == 1);
+            by_name<twins<false>>().count("block.1.square_root#3 <- block.1.square_root#2") ==
+        1);
 }

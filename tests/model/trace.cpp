@@ -74,7 +74,8 @@ template <int... N> pt::graph_data thawed(kept<N...> const& k) {
 std::vector<std::string> by_name(pt::graph_data const& g) {
   const pt::list<std::string> names = pt::unique_names(g);
   auto tensor = [&](int t) {
-    return t < 0 ? std::string("-") : names[static_cast<std::size_t>(g.tensors[t].op)] + ":" + std::to_string(g.tensors[t].output);
+    return t < 0 ? std::string("-")
+                 : names[static_cast<std::size_t>(g.tensors[t].op)] + ":" + std::to_string(g.tensors[t].output);
   };
   std::vector<std::string> lines;
   for (int op = 0; op < g.ops.size; ++op) {
@@ -141,10 +142,21 @@ struct scoped {
 TEST_CASE("an op is named by scope and its first parameter's label up to the last dot, else by its kind") {
   graph_of<pt::training<scoped>> g;
   pt::trace(g, pt::training<scoped>{});
-  const std::vector<std::string> expected{
-      "x",        "encoder.fc.weight",    "encoder.fc.bias",      "encoder.fc",           "encoder.fc",
-      "encoder.layer.0.proj", "encoder.layer.0.proj", "encoder.layer.0.relu", "encoder.layer.1.proj", "encoder.layer.1.proj",
-      "encoder.layer.1.relu", "encoder.attention.q.weight", "encoder.attention.q", "encoder.sum", "loss"};
+  const std::vector<std::string> expected{"x",
+                                          "encoder.fc.weight",
+                                          "encoder.fc.bias",
+                                          "encoder.fc",
+                                          "encoder.fc",
+                                          "encoder.layer.0.proj",
+                                          "encoder.layer.0.proj",
+                                          "encoder.layer.0.relu",
+                                          "encoder.layer.1.proj",
+                                          "encoder.layer.1.proj",
+                                          "encoder.layer.1.relu",
+                                          "encoder.attention.q.weight",
+                                          "encoder.attention.q",
+                                          "encoder.sum",
+                                          "loss"};
   auto names = names_of(g, pt::pass::forward), wanted = expected;
   std::sort(names.begin(), names.end());  // run-time evaluation of arguments has an order of its own
   std::sort(wanted.begin(), wanted.end());

@@ -23,9 +23,7 @@ template <class... Axes> using f32 = pt::like<pt::f32, Axes...>;
 template <class... Axes> using f64 = pt::like<pt::f64, Axes...>;
 template <class... Axes> using i32 = pt::like<pt::i32, Axes...>;
 
-template <pt::fixed_string Text> struct op {
-  static constexpr std::string_view name = "op", annotation = Text.view();
-};
+template <pt::fixed_string Text> struct op { static constexpr std::string_view name = "op", annotation = Text.view(); };
 template <class Op, class... In> inline constexpr pt::verdict verdict_of = pt::typing<Op, In...>::what;
 template <int O, class Op, class... In> using output = typename pt::detail::output_like<Op, O, In...>::type;
 using pt::verdict;
@@ -33,13 +31,13 @@ using pt::verdict;
 // '...' is any number of axes, the same in every operand
 static_assert(std::is_same_v<output<0, op<"..., ... -> ...">, f, f>, f>);
 static_assert(std::is_same_v<output<0, op<"..., ... -> ...">, f32<batch>, f32<batch>>, f32<batch>>);
-static_assert(std::is_same_v<output<0, op<"..., ... -> ...">, f32<batch, seq, hidden>, f32<batch, seq, hidden>>,
-                             f32<batch, seq, hidden>>);
+static_assert(
+    std::is_same_v<output<0, op<"..., ... -> ...">, f32<batch, seq, hidden>, f32<batch, seq, hidden>>, f32<batch, seq, hidden>>);
 static_assert(verdict_of<op<"..., ... -> ...">, f32<batch>, f32<seq>> == verdict::axis);
 static_assert(verdict_of<op<"..., ... -> ...">, f32<batch>, f> == verdict::rank);
 static_assert(verdict_of<op<"..., ... -> ...">, f32<batch, seq>, f32<seq, batch>> == verdict::axis);
-static_assert(std::is_same_v<output<0, op<"... a+, a+ b -> ... b">, f32<batch, seq, hidden>, f32<hidden, made>>,
-                             f32<batch, seq, made>>);
+static_assert(
+    std::is_same_v<output<0, op<"... a+, a+ b -> ... b">, f32<batch, seq, hidden>, f32<hidden, made>>, f32<batch, seq, made>>);
 static_assert(std::is_same_v<output<0, op<"... a+, a+ b -> ... b">, f32<hidden>, f32<hidden, made>>, f32<made>>);
 static_assert(verdict_of<op<"... a+, a+ b -> ... b">, f, f32<hidden, made>> == verdict::rank);
 static_assert(verdict_of<op<"a, ... -> a">, f32<batch>, f32<batch>> == verdict::annotation);
@@ -91,17 +89,21 @@ struct makes_axis {
 static_assert(std::is_same_v<output<0, makes_axis, f32<batch>>, f32<batch, made>>);
 static_assert(verdict_of<op<"a -> a b">, f32<batch>> == verdict::unknown_axis);
 // letters of a donor of shape
-static_assert(std::is_same_v<output<0, op<"a+ h, a+, v h -> v h">, f32<batch, hidden>, f32<batch>, f32<made, hidden>>,
-                             f32<made, hidden>>);
+static_assert(
+    std::is_same_v<output<0, op<"a+ h, a+, v h -> v h">, f32<batch, hidden>, f32<batch>, f32<made, hidden>>, f32<made, hidden>>);
 
 // dtypes go by variables
-struct widens { static constexpr std::string_view name = "widens", annotation = "..., ... -> ..., ...", dtypes = "T, i32 -> A, i32"; };
+struct widens {
+  static constexpr std::string_view name = "widens", annotation = "..., ... -> ..., ...", dtypes = "T, i32 -> A, i32";
+};
 static_assert(std::is_same_v<output<0, widens, pt::like<pt::bf16, batch>, i32<batch>>, f32<batch>>);
 static_assert(std::is_same_v<output<0, widens, f64<batch>, i32<batch>>, f64<batch>>);
 static_assert(std::is_same_v<output<1, widens, f64<batch>, i32<batch>>, i32<batch>>);
 static_assert(verdict_of<widens, f64<batch>, f64<batch>> == verdict::type);
 static_assert(verdict_of<op<"..., ... -> ...">, f64<batch>, f32<batch>> == verdict::type);
-struct misspelt { static constexpr std::string_view name = "misspelt", annotation = "... -> ...", dtypes = "T -> float"; };
+struct misspelt {
+  static constexpr std::string_view name = "misspelt", annotation = "... -> ...", dtypes = "T -> float";
+};
 static_assert(verdict_of<misspelt, f32<batch>> == verdict::dtypes);
 
 // tables are of bounded size
@@ -112,7 +114,8 @@ static_assert(verdict_of<op<"..., ... a -> ... a">, f32<batch, seq, heads, width
 
 // letters
 static_assert([] {
-  constexpr pt::op_info const& i = pt::typing<op<"... a+, a+ b -> ... b">, f32<batch, seq, hidden>, f32<hidden, made>>::result.info;
+  constexpr pt::op_info const& i =
+      pt::typing<op<"... a+, a+ b -> ... b">, f32<batch, seq, hidden>, f32<hidden, made>>::result.info;
   bool right = i.dim_count == 4 && i.input_count == 2 && i.output_count == 1;
   right = right && i.dims[0].axis->name == "batch" && i.dims[1].axis->name == "seq" && i.dims[2].axis->name == "hidden" &&
           i.dims[3].axis->name == "made";

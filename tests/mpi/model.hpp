@@ -22,8 +22,8 @@ class model_of_processes {
 
   using plan_maker = std::function<void(plan_base&)>;
   // On devices of pt::cpu or pt::mpi_cpu.
-  template <class Devices>
-  std::unique_ptr<detail::engine> train(plan_maker const& policy, Devices const& devices, trainer_options const& options = {}) const {
+  template <class Devices> std::unique_ptr<detail::engine> train(plan_maker const& policy, Devices const& devices,
+                                                                 trainer_options const& options = {}) const {
     return train(policy, device_source_of(devices, launchers()), options);
   }
 

@@ -26,9 +26,7 @@ std::vector<double> numbers(pt::host_tensor const& t) {
   for (std::size_t i = 0; i < all.size(); ++i) all[i] = t[i];
   return all;
 }
-std::string bytes_of(pt::host_tensor const& t) {
-  return {reinterpret_cast<char const*>(t.bytes.data()), t.bytes.size()};
-}
+std::string bytes_of(pt::host_tensor const& t) { return {reinterpret_cast<char const*>(t.bytes.data()), t.bytes.size()}; }
 
 // Everything that a step leaves, as bytes.
 std::vector<std::string> left_by(pt::detail::engine& e, double loss) {
@@ -160,7 +158,8 @@ TEST_CASE("a process may be given the box that it reads of an input") {
   CHECK(left_by(*parts, 0) == left_by(*whole, 0));
   const auto times = parts->all_times();
   REQUIRE(times.size() == 4);
-  if (const int me = processes->rank(); me < 4) CHECK(times[static_cast<std::size_t>(me)].size() == parts->what(me).instructions.size());
+  if (const int me = processes->rank(); me < 4)
+    CHECK(times[static_cast<std::size_t>(me)].size() == parts->what(me).instructions.size());
   CHECK(times[3].back().end > 0);
 }
 
@@ -175,7 +174,8 @@ TEST_CASE("what is not finite in one process is found by all, and changes nothin
   weights[3] = std::numeric_limits<double>::quiet_NaN();
   t->set_parameter("output.weight", pt::feed("output.weight", weights));
   const std::string before = bytes_of(t->parameter("embedding.weight"));
-  CHECK_THROWS_WITH_AS(t->step(b.feeds()), doctest::Contains("the first number that is not finite came from rank 1, stored output.weight"),
+  CHECK_THROWS_WITH_AS(t->step(b.feeds()),
+                       doctest::Contains("the first number that is not finite came from rank 1, stored output.weight"),
                        pt::error);
   CHECK(bytes_of(t->parameter("embedding.weight")) == before);
   CHECK(t->steps() == 1);

@@ -28,8 +28,7 @@ template <pt::dtype D, class S> using shared = pt::like<D, batch, S, head, share
 // By the formula, one query at a time; `G` heads of q share one of k and v.
 void check_formula(lone_op const& op, bool causal, std::size_t G = 1) {
   const std::vector<buffer> out = op.run_whole();
-  const std::size_t B = 2, K = 3, N = K * G, D = 5, S = op.inputs[0].size() / (B * N * D),
-                    T = op.inputs[1].size() / (B * K * D);
+  const std::size_t B = 2, K = 3, N = K * G, D = 5, S = op.inputs[0].size() / (B * N * D), T = op.inputs[1].size() / (B * K * D);
   for (std::size_t b = 0; b < B; ++b)
     for (std::size_t n = 0; n < N; ++n)
       for (std::size_t s = 0; s < S; ++s) {
@@ -43,8 +42,7 @@ void check_formula(lone_op const& op, bool causal, std::size_t G = 1) {
           total += p[t] = std::exp(dot / std::sqrt(5.0));
         }
         for (std::size_t t = 0; t < seen; ++t)
-          for (std::size_t d = 0; d < D; ++d)
-            y[d] += p[t] / total * op.inputs[2].get(((b * T + t) * K + n / G) * D + d);
+          for (std::size_t d = 0; d < D; ++d) y[d] += p[t] / total * op.inputs[2].get(((b * T + t) * K + n / G) * D + d);
         for (std::size_t d = 0; d < D; ++d) CHECK(out[0].get(q + d) == doctest::Approx(y[d]).epsilon(2e-6));
         CHECK(out[1].get((b * N + n) * S + s) == doctest::Approx(std::log(total)).epsilon(2e-6));
       }
@@ -54,8 +52,9 @@ void check_formula(lone_op const& op, bool causal, std::size_t G = 1) {
 template <bool Causal, pt::dtype D, class S, class T> lone_op gradient_op(std::vector<pt::binding> const& bindings) {
   const auto forward = lone_op::make<pt::attention_op<Causal>, of<D, S>, of<D, T>, of<D, T>>(
       {}, bindings, [](int input, std::size_t i) { return number(input + 1, i); });
-  auto op = lone_op::make<pt::attention_grad_op<Causal>, of<D, S>, of<D, S>, of<D, T>, of<D, T>, of<D, S>,
-                          pt::like<D, batch, head, S>>({}, bindings, number);
+  auto op =
+      lone_op::make<pt::attention_grad_op<Causal>, of<D, S>, of<D, S>, of<D, T>, of<D, T>, of<D, S>, pt::like<D, batch, head, S>>(
+          {}, bindings, number);
   std::vector<buffer> made = forward.run_whole();
   op.inputs[4] = std::move(made[0]);
   op.inputs[5] = std::move(made[1]);
@@ -94,20 +93,26 @@ template <bool Causal, class S, class T> struct attends_by_groups {
 }  // namespace
 
 TEST_CASE("attention is what its formula says") {
-  check_formula(lone_op::make<pt::attention_op<false>, of<pt::f32, position>, of<pt::f32, far>, of<pt::f32, far>>(
-                    {}, bound, number), false);
-  check_formula(lone_op::make<pt::attention_op<true>, of<pt::f64, position>, of<pt::f64, position>,
-                              of<pt::f64, position>>({}, {}, number), true);
-  check_formula(lone_op::make<pt::attention_op<true>, of<pt::f32, long_position>, of<pt::f32, long_position>,
-                              of<pt::f32, long_position>>({}, {}, number), true);
-  check_formula(lone_op::make<pt::attention_op<true>, of<pt::f32, position>, of<pt::f32, far>, of<pt::f32, far>>(
-                    {}, bound, number), true);
+  check_formula(
+      lone_op::make<pt::attention_op<false>, of<pt::f32, position>, of<pt::f32, far>, of<pt::f32, far>>({}, bound, number),
+      false);
+  check_formula(
+      lone_op::make<pt::attention_op<true>, of<pt::f64, position>, of<pt::f64, position>, of<pt::f64, position>>({}, {}, number),
+      true);
+  check_formula(
+      lone_op::make<pt::attention_op<true>, of<pt::f32, long_position>, of<pt::f32, long_position>, of<pt::f32, long_position>>(
+          {}, {}, number),
+      true);
+  check_formula(
+      lone_op::make<pt::attention_op<true>, of<pt::f32, position>, of<pt::f32, far>, of<pt::f32, far>>({}, bound, number), true);
 }
 
 TEST_CASE("scores far from zero neither overflow nor vanish") {
   auto op = lone_op::make<pt::attention_op<true>, pt::like<pt::f32, position, single, single>,
                           pt::like<pt::f32, position, single, single>, pt::like<pt::f32, position, single, single>>(
-      {}, {}, [](int input, std::size_t i) { return input == 2 ? 1.0 : input == 0 ? 100.0 : 10.0 * static_cast<double>(i); });
+      {}, {}, [](int input, std::size_t i) { return input == 2   ? 1.0
+                                                    : input == 0 ? 100.0
+                                                                 : 10.0 * static_cast<double>(i); });
   const std::vector<buffer> out = op.run_whole();
   for (std::size_t i = 0; i < 7; ++i) {
     CHECK(out[0].get(i) == doctest::Approx(1));
@@ -118,10 +123,9 @@ TEST_CASE("scores far from zero neither overflow nor vanish") {
 TEST_CASE("pieces of attention: queries, heads and sequences") {
   check_pieces<pt::attention_op<false>, of<pt::f32, position>, of<pt::f32, far>, of<pt::f32, far>>({}, bound);
   check_pieces<pt::attention_op<true>, of<pt::f64, position>, of<pt::f64, position>, of<pt::f64, position>>();
-  check_pieces<pt::attention_op<true>, of<pt::f32, long_position>, of<pt::f32, long_position>,
-               of<pt::f32, long_position>>();
-  check_pieces<pt::attention_op<true>, pt::like<pt::f32, single, single, single>,
-               pt::like<pt::f32, single, single, single>, pt::like<pt::f32, single, single, single>>();
+  check_pieces<pt::attention_op<true>, of<pt::f32, long_position>, of<pt::f32, long_position>, of<pt::f32, long_position>>();
+  check_pieces<pt::attention_op<true>, pt::like<pt::f32, single, single, single>, pt::like<pt::f32, single, single, single>,
+               pt::like<pt::f32, single, single, single>>();
 }
 
 // One piece of keys after the other, added to what is there (Op::merges), in any order.
@@ -148,7 +152,8 @@ TEST_CASE("pieces of keys are merged") {
       }
   };
   check(lone_op::make<pt::attention_op<false>, of<pt::f32, position>, of<pt::f32, far>, of<pt::f32, far>>({}, bound, number));
-  check(lone_op::make<pt::attention_op<true>, of<pt::f64, position>, of<pt::f64, position>, of<pt::f64, position>>({}, {}, number));
+  check(
+      lone_op::make<pt::attention_op<true>, of<pt::f64, position>, of<pt::f64, position>, of<pt::f64, position>>({}, {}, number));
   check(lone_op::make<pt::attention_op<true>, of<pt::f32, long_position>, of<pt::f32, long_position>, of<pt::f32, long_position>>(
       {}, {}, number));
 }
@@ -182,9 +187,11 @@ TEST_CASE("gradients of attention against differences") {
 
 TEST_CASE("grouped queries: heads that share keys") {
   check_formula(lone_op::make<pt::attention_op<false, true>, shared<pt::f32, position>, of<pt::f32, far>, of<pt::f32, far>>(
-                    {}, bound, number), false, 2);
+                    {}, bound, number),
+                false, 2);
   check_formula(lone_op::make<pt::attention_op<true, true>, shared<pt::f64, long_position>, of<pt::f64, long_position>,
-                              of<pt::f64, long_position>>({}, {}, number), true, 2);
+                              of<pt::f64, long_position>>({}, {}, number),
+                true, 2);
   check_pieces<pt::attention_op<true, true>, shared<pt::f32, position>, of<pt::f32, position>, of<pt::f32, position>>();
   check_pieces<pt::attention_op<false, true>, shared<pt::f64, position>, of<pt::f64, far>, of<pt::f64, far>>({}, bound);
   check_cuts(shared_gradient_op<true, pt::f32, position, position>({}));

@@ -41,18 +41,16 @@ struct all_of_them {
   constexpr auto operator()(auto& g) const {
     auto a = pt::param<f32, batch, early, head, width>(g, "a", pt::uniform{-1, 1});
     auto b = pt::param<f32, batch, late, head, width>(g, "b", pt::uniform{-1, 1});
-    auto joined = pt::concatenate<position>(a, b);                              // batch position head width
-    auto part = pt::slice<position, late>(joined, 2);                           // batch late head width
-    auto flat = pt::merge<head, width, hidden>(part);                           // batch late hidden
-    auto other = pt::split_axis<hidden, width, head>(flat);                     // batch late width head
+    auto joined = pt::concatenate<position>(a, b);           // batch position head width
+    auto part = pt::slice<position, late>(joined, 2);        // batch late head width
+    auto flat = pt::merge<head, width, hidden>(part);        // batch late hidden
+    auto other = pt::split_axis<hidden, width, head>(flat);  // batch late width head
     auto turned = pt::transpose<head, late, width>(pt::transpose<width, head>(other));
     return weighted_sum(pt::rename<late, later>(turned));
   }
 };
 struct renames_to_another_extent {
-  constexpr auto operator()(auto& g) const {
-    return weighted_sum(pt::rename<late, early>(pt::param<f32, late>(g, "a")));
-  }
+  constexpr auto operator()(auto& g) const { return weighted_sum(pt::rename<late, early>(pt::param<f32, late>(g, "a"))); }
 };
 struct loses_its_product {
   constexpr auto operator()(auto& g) const {
@@ -114,8 +112,9 @@ TEST_CASE("slice, counted from the beginning and from the end") {
 }
 
 TEST_CASE("concatenate") {
-  const auto op = lone_op::make<pt::concatenate_op<position, 1, 1>, pt::like<f32, batch, early, head>,
-                                pt::like<f32, batch, late, head>>({}, bound, count);
+  const auto op =
+      lone_op::make<pt::concatenate_op<position, 1, 1>, pt::like<f32, batch, early, head>, pt::like<f32, batch, late, head>>(
+          {}, bound, count);
   std::vector<double> expected;
   for (std::size_t b = 0; b < 2; ++b) {
     for (std::size_t i = 0; i < 12; ++i) expected.push_back(op.inputs[0].get(b * 12 + i));
@@ -133,9 +132,8 @@ TEST_CASE("gradients against differences") { check_gradients<all_of_them>({}, bo
 TEST_CASE("extents bound at run time are checked before anything runs") {
   CHECK_THROWS_WITH_AS(check_gradients<loses_its_product>({}, bound),
                        "a (merge): axis position has 9 elements, early and late have 4 x 5", pt::error);
-  CHECK_THROWS_WITH_AS(check_gradients<renames_to_another_extent>({}, bound),
-                       "a (rename): axis early has 4 elements, late has 5", pt::error);
-  CHECK_THROWS_WITH_AS(check_gradients<loses_its_product>({}, {pt::bind<early>(4), pt::bind<position>(9)}),
-                       "axis late has no extent: give pt::bind<late>(..) where the trainer, plan or search is made",
+  CHECK_THROWS_WITH_AS(check_gradients<renames_to_another_extent>({}, bound), "a (rename): axis early has 4 elements, late has 5",
                        pt::error);
+  CHECK_THROWS_WITH_AS(check_gradients<loses_its_product>({}, {pt::bind<early>(4), pt::bind<position>(9)}),
+                       "axis late has no extent: give pt::bind<late>(..) where the trainer, plan or search is made", pt::error);
 }

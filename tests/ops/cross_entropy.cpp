@@ -116,29 +116,24 @@ TEST_CASE("a target that is no class") {
 TEST_CASE("the ops of the loss on pieces of tokens and vocabulary") {
   check_pieces<pt::row_max_op, logits>({}, bound);
   for (double smoothing : {0., 0.2}) {
-    check_pieces<pt::softmax_terms_op, logits, per_token<pt::f32>, per_token<pt::i32>>({{smoothing}}, bound,
-                                                                                       some_target);
+    check_pieces<pt::softmax_terms_op, logits, per_token<pt::f32>, per_token<pt::i32>>({{smoothing}}, bound, some_target);
     check_pieces<pt::softmax_terms_gradient_op, logits, per_token<pt::f32>, per_token<pt::f32>, per_token<pt::f32>,
-                 per_token<pt::i32>>({{smoothing}}, bound, [](int input, std::size_t i) {
-      return input == 4 ? some_target(2, i) : number(input, i);
-    });
+                 per_token<pt::i32>>({{smoothing}}, bound,
+                                     [](int input, std::size_t i) { return input == 4 ? some_target(2, i) : number(input, i); });
   }
-  check_pieces<pt::token_count_op<pt::f32>, per_token<pt::i32>>({}, bound,
-                                                                [](int, std::size_t i) { return some_target(2, i); });
+  check_pieces<pt::token_count_op<pt::f32>, per_token<pt::i32>>({}, bound, [](int, std::size_t i) { return some_target(2, i); });
   auto positive = [](int input, std::size_t i) {
     return input == 2 ? some_target(2, i) : input == 0 ? 1.5 + number(0, i) : input == 3 ? 10. : number(input, i);
   };
-  check_pieces<pt::token_loss_op, per_token<pt::f32>, per_token<pt::f32>, per_token<pt::i32>, pt::like<pt::f32>>(
-      {}, bound, positive);
-  check_pieces<pt::token_loss_gradient_op, pt::like<pt::f32>, per_token<pt::f32>, per_token<pt::i32>,
-               pt::like<pt::f32>>(
+  check_pieces<pt::token_loss_op, per_token<pt::f32>, per_token<pt::f32>, per_token<pt::i32>, pt::like<pt::f32>>({}, bound,
+                                                                                                                 positive);
+  check_pieces<pt::token_loss_gradient_op, pt::like<pt::f32>, per_token<pt::f32>, per_token<pt::i32>, pt::like<pt::f32>>(
       {}, bound, [=](int input, std::size_t i) { return input == 1 ? 1.5 + number(0, i) : positive(input, i); });
 }
 
 TEST_CASE("a vocabulary of one") {
-  auto op =
-      lone_op::make<pt::softmax_terms_op, pt::like<pt::f32, batch, one_class>, pt::like<pt::f32, batch>,
-                    pt::like<pt::i32, batch>>({{0}}, {}, [](int input, std::size_t) { return input == 2 ? 0 : 3; });
+  auto op = lone_op::make<pt::softmax_terms_op, pt::like<pt::f32, batch, one_class>, pt::like<pt::f32, batch>,
+                          pt::like<pt::i32, batch>>({{0}}, {}, [](int input, std::size_t) { return input == 2 ? 0 : 3; });
   CHECK(op.run_whole()[0].get(0) == 1);
   CHECK(op.run_whole()[1].get(0) == 0);
 }

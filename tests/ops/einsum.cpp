@@ -34,8 +34,8 @@ void check_definition(lone_op const& op) {
       for (int a = 0; a < x.rank; ++a) i = i * op.wholes[x.dims[a]] + at[x.dims[a]];
       return i;
     };
-    expected[index(op.info.outputs[0])] += op.inputs[0].get(index(op.info.inputs[0])) *
-                                           op.inputs[1].get(index(op.info.inputs[1]));
+    expected[index(op.info.outputs[0])] +=
+        op.inputs[0].get(index(op.info.inputs[0])) * op.inputs[1].get(index(op.info.inputs[1]));
   }
   double worst = 0;
   for (std::size_t i = 0; i < c.size(); ++i) worst = std::max(worst, std::abs(c.get(i) - expected[i]));
@@ -93,12 +93,9 @@ TEST_CASE("an axis that the result lacks is summed") {
 TEST_CASE("einsum is what its definition says, whole and in pieces") {
   using pt::f32;
   using pt::f64;
-  check_all<"b s n d, b t n d -> b n s t", pt::like<f32, batch, query, head, width>,
-            pt::like<f32, batch, key, head, width>>();
-  check_all<"b n s t, b t n d -> b s n d", pt::like<f64, batch, head, query, key>,
-            pt::like<f64, batch, key, head, width>>();
-  check_all<"... m k, ... k n -> ... m n", pt::like<f32, batch, head, query, width>,
-            pt::like<f32, batch, head, width, other>>();
+  check_all<"b s n d, b t n d -> b n s t", pt::like<f32, batch, query, head, width>, pt::like<f32, batch, key, head, width>>();
+  check_all<"b n s t, b t n d -> b s n d", pt::like<f64, batch, head, query, key>, pt::like<f64, batch, key, head, width>>();
+  check_all<"... m k, ... k n -> ... m n", pt::like<f32, batch, head, query, width>, pt::like<f32, batch, head, width, other>>();
   check_all<"m k, k n -> n m", pt::like<f32, query, width>, pt::like<f32, width, other>>();
   check_all<"k m, n k -> m n", pt::like<f32, width, query>, pt::like<f32, other, width>>();
   check_all<"... m, ... n -> m n", pt::like<f32, batch, key, width>, pt::like<f32, batch, key, other>>();
@@ -111,8 +108,7 @@ TEST_CASE("einsum is what its definition says, whole and in pieces") {
   check_all<"i b j, b i c -> c j", pt::like<f32, query, head, width>, pt::like<f32, head, query, other>>();
   check_all<"m k, k n -> m n", pt::like<f32, query, single>, pt::like<f32, single, other>>();
   check_all<"m k, k n -> m n", pt::like<f32, single, width>, pt::like<f32, width, single>>();
-  check_all<"s b n d, b t n d -> s t n b", pt::like<f32, query, batch, head, width>,
-            pt::like<f32, batch, key, head, width>>();
+  check_all<"s b n d, b t n d -> s t n b", pt::like<f32, query, batch, head, width>, pt::like<f32, batch, key, head, width>>();
 }
 
 TEST_CASE("the usual products are matrix products") {

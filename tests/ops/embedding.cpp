@@ -16,9 +16,7 @@ struct hidden : pt::axis<"hidden", 37> {};
 struct single : pt::axis<"single", 1> {};
 const std::vector<pt::binding> bound{pt::bind<position>(5)};
 
-double ids_at(int ids, int input, std::size_t i) {
-  return input == ids ? static_cast<double>(i * 5 % 7) : number(input, i);
-}
+double ids_at(int ids, int input, std::size_t i) { return input == ids ? static_cast<double>(i * 5 % 7) : number(input, i); }
 
 struct lookup {
   constexpr auto operator()(auto& g) const {
@@ -30,16 +28,15 @@ struct lookup {
 
 TEST_CASE("embedding takes rows of the table, and gives them back") {
   const auto fill = [](int input, std::size_t i) { return ids_at(0, input, i); };
-  const auto forward = lone_op::make<pt::embedding_op, pt::like<pt::i32, batch, position>,
-                                     pt::like<pt::f32, vocab, hidden>>({}, bound, fill);
+  const auto forward =
+      lone_op::make<pt::embedding_op, pt::like<pt::i32, batch, position>, pt::like<pt::f32, vocab, hidden>>({}, bound, fill);
   const buffer y = forward.run_whole()[0];
   for (std::size_t r = 0; r < 15; ++r)
     for (std::size_t h = 0; h < 37; ++h) CHECK(y.get(r * 37 + h) == forward.inputs[1].get(r * 5 % 7 * 37 + h));
 
   const auto back = [](int input, std::size_t i) { return ids_at(1, input, i); };
-  const auto gradient =
-      lone_op::make<pt::embedding_grad_op, pt::like<pt::f32, batch, position, hidden>,
-                    pt::like<pt::i32, batch, position>, pt::like<pt::f32, vocab, hidden>>({}, bound, back);
+  const auto gradient = lone_op::make<pt::embedding_grad_op, pt::like<pt::f32, batch, position, hidden>,
+                                      pt::like<pt::i32, batch, position>, pt::like<pt::f32, vocab, hidden>>({}, bound, back);
   const buffer table = gradient.run_whole()[0];
   for (std::size_t v = 0; v < 7; ++v)
     for (std::size_t h = 0; h < 37; ++h) {
@@ -63,8 +60,7 @@ TEST_CASE("a number outside the table is an error that names it") {
       {}, bound, [](int input, std::size_t i) { return ids_at(0, input, i); });
   for (int wrong : {-1, 7}) {
     op.inputs[0].set(3, wrong);
-    const std::string message = "embedding: number " + std::to_string(wrong) +
-                                " at position 3 is outside the table of 7 rows";
+    const std::string message = "embedding: number " + std::to_string(wrong) + " at position 3 is outside the table of 7 rows";
     CHECK_THROWS_WITH_AS(op.run_whole(), message.c_str(), pt::error);
   }
 }

@@ -24,8 +24,7 @@ void check_product(lone_op const& op, bool turned, std::size_t rows, std::size_t
   for (std::size_t r = 0; r < rows; ++r)
     for (std::size_t j = 0; j < m; ++j) {
       double sum = 0;
-      for (std::size_t i = 0; i < k; ++i)
-        sum += op.inputs[0].get(r * k + i) * op.inputs[1].get(turned ? j * k + i : i * m + j);
+      for (std::size_t i = 0; i < k; ++i) sum += op.inputs[0].get(r * k + i) * op.inputs[1].get(turned ? j * k + i : i * m + j);
       CHECK(y.get(r * m + j) == doctest::Approx(sum).epsilon(1e-5));
     }
 }
@@ -43,14 +42,17 @@ struct all_kinds {
 }  // namespace
 
 TEST_CASE("linear is a product over one or several axes, at the weight's front or back") {
-  auto one = lone_op::make<pt::linear_op<1, 1, false>, pt::like<pt::f32, batch, position, hidden>,
-                           pt::like<pt::f32, hidden, width>>({}, bound, number);
+  auto one =
+      lone_op::make<pt::linear_op<1, 1, false>, pt::like<pt::f32, batch, position, hidden>, pt::like<pt::f32, hidden, width>>(
+          {}, bound, number);
   check_product(one, false, 15, 6, 7);
-  auto several = lone_op::make<pt::linear_op<2, 1, false>, pt::like<pt::f64, batch, head, width>,
-                               pt::like<pt::f64, head, width, hidden>>({}, {}, number);
+  auto several =
+      lone_op::make<pt::linear_op<2, 1, false>, pt::like<pt::f64, batch, head, width>, pt::like<pt::f64, head, width, hidden>>(
+          {}, {}, number);
   check_product(several, false, 5, 21, 6);
-  auto turned = lone_op::make<pt::linear_op<1, 2, true>, pt::like<pt::f32, batch, hidden>,
-                              pt::like<pt::f32, head, width, hidden>>({}, {}, number);
+  auto turned =
+      lone_op::make<pt::linear_op<1, 2, true>, pt::like<pt::f32, batch, hidden>, pt::like<pt::f32, head, width, hidden>>({}, {},
+                                                                                                                         number);
   check_product(turned, true, 5, 6, 21);
 }
 
@@ -65,8 +67,8 @@ TEST_CASE("linear chooses the axes it sums by the weight's position") {
 }
 
 TEST_CASE("pieces of linear") {
-  check_pieces<pt::linear_op<1, 1, false>, pt::like<pt::f32, batch, position, hidden>,
-               pt::like<pt::f32, hidden, width>>({}, bound);
+  check_pieces<pt::linear_op<1, 1, false>, pt::like<pt::f32, batch, position, hidden>, pt::like<pt::f32, hidden, width>>({},
+                                                                                                                         bound);
   check_pieces<pt::linear_op<2, 2, false>, pt::like<pt::f64, batch, head, width>,
                pt::like<pt::f64, head, width, hidden, vocab>>();
   check_pieces<pt::linear_op<1, 2, true>, pt::like<pt::f32, batch, hidden>, pt::like<pt::f32, head, width, hidden>>();
@@ -76,8 +78,7 @@ TEST_CASE("pieces of linear") {
 TEST_CASE("pieces of the gradients of linear") {
   check_pieces<pt::linear_weight_op<1, 1, false>, pt::like<pt::f32, batch, position, hidden>,
                pt::like<pt::f32, batch, position, width>>({}, bound);
-  check_pieces<pt::linear_weight_op<2, 1, true>, pt::like<pt::f64, batch, head, width>,
-               pt::like<pt::f64, batch, vocab>>();
+  check_pieces<pt::linear_weight_op<2, 1, true>, pt::like<pt::f64, batch, head, width>, pt::like<pt::f64, batch, vocab>>();
   check_pieces<pt::bias_op<1>, pt::like<pt::f32, batch, position, hidden>, pt::like<pt::f32, hidden>>({}, bound);
   check_pieces<pt::bias_grad_op<1>, pt::like<pt::f32, batch, position, hidden>>({}, bound);
   check_pieces<pt::bias_grad_op<2>, pt::like<pt::f64, position, batch, head, width>>({}, {pt::bind<position>(301)});

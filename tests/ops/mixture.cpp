@@ -47,7 +47,8 @@ double some_slot(std::size_t i) {
 
 TEST_CASE("the k largest stay") {
   auto run = [](std::vector<double> const& x, double k, double otherwise) {
-    auto op = lone_op::make<pt::top_k_op<0>, pt::like<pt::f32, expert>>({{k, otherwise}}, {}, [&](int, std::size_t i) { return x[i]; });
+    auto op =
+        lone_op::make<pt::top_k_op<0>, pt::like<pt::f32, expert>>({{k, otherwise}}, {}, [&](int, std::size_t i) { return x[i]; });
     return op.run_whole()[0].values();
   };
   CHECK(run({1, 4, 2, 3}, 2, 0) == std::vector<double>{0, 4, 0, 3});
@@ -115,7 +116,8 @@ TEST_CASE("pieces of choices and of the balance") {
   auto some_gates = [](int input, std::size_t i) { return input == 1 && i % 3 == 0 ? 0 : number(input, i); };
   check_pieces<pt::load_balance_op, gates_like, gates_like>({}, {}, some_gates);
   check_pieces<pt::load_balance_gradient_op, pt::like<pt::f32, group>, gates_like>({}, {}, some_gates);
-  check_pieces<pt::assign_slots_op<slot, 2>, gates_like>({}, bound, [](int, std::size_t i) { return i % 3 == 0 ? 0 : number(0, i); });
+  check_pieces<pt::assign_slots_op<slot, 2>, gates_like>({}, bound,
+                                                         [](int, std::size_t i) { return i % 3 == 0 ? 0 : number(0, i); });
 }
 
 TEST_CASE("pieces of experts, of their slots and of tokens") {
@@ -126,11 +128,11 @@ TEST_CASE("pieces of experts, of their slots and of tokens") {
   check_pieces<pt::dispatch_gradient_op, made_like<pt::f32>, slots_like, tokens_like<pt::f32>>({}, bound, with_slots(1));
   check_pieces<pt::combine_op, made_like<pt::f32>, gates_like, slots_like>({}, bound, with_slots(2));
   check_pieces<pt::combine_gradient_op, tokens_like<pt::f32>, gates_like, slots_like>({}, bound, with_slots(2));
-  check_pieces<pt::combine_gates_gradient_op, tokens_like<pt::f64>, made_like<pt::f64>, slots_like>({}, bound, with_slots(2), 1e-12);
+  check_pieces<pt::combine_gates_gradient_op, tokens_like<pt::f64>, made_like<pt::f64>, slots_like>({}, bound, with_slots(2),
+                                                                                                    1e-12);
   // one token, one expert, no group
-  check_pieces<pt::dispatch_op, pt::like<pt::f32, one, hidden>, pt::like<pt::i32, one, slot>>({}, bound, [](int input, std::size_t i) {
-    return input == 1 ? static_cast<double>(i) - 1 : number(input, i);
-  });
+  check_pieces<pt::dispatch_op, pt::like<pt::f32, one, hidden>, pt::like<pt::i32, one, slot>>(
+      {}, bound, [](int input, std::size_t i) { return input == 1 ? static_cast<double>(i) - 1 : number(input, i); });
 }
 
 TEST_CASE("a slot that holds no token of the group") {
@@ -161,9 +163,11 @@ template <bool Switch> struct mixture {
     auto slots = pt::assign_slots<slot>(gates);
     auto h = pt::silu(pt::einsum<"... e c h, e h f -> ... e c f">(
         pt::dispatch(x, slots), pt::param<pt::f32, expert, hidden, inner>(g, "w1", pt::uniform{-1, 1})));
-    auto z = pt::einsum<"... e c f, e f h -> ... e c h">(h, pt::param<pt::f32, expert, inner, hidden>(g, "w2", pt::uniform{-1, 1}));
+    auto z =
+        pt::einsum<"... e c f, e f h -> ... e c h">(h, pt::param<pt::f32, expert, inner, hidden>(g, "w2", pt::uniform{-1, 1}));
     auto y = pt::combine(z, gates, slots);
-    return pt::outputs(pt::loss("loss", weighted_sum(y)), pt::loss("balance", weighted_sum(pt::load_balance(probabilities, gates)), 0.3));
+    return pt::outputs(pt::loss("loss", weighted_sum(y)),
+                       pt::loss("balance", weighted_sum(pt::load_balance(probabilities, gates)), 0.3));
   }
 };
 }  // namespace

@@ -31,8 +31,7 @@ void check_layer_norm(lone_op const& op, std::size_t h, bool bias, double tolera
   for (std::size_t row = 0; row < op.inputs[0].size() / h; ++row) {
     double mean = 0, variance = 0;
     for (std::size_t i = 0; i < h; ++i) mean += op.inputs[0].get(row * h + i) / static_cast<double>(h);
-    for (std::size_t i = 0; i < h; ++i)
-      variance += std::pow(op.inputs[0].get(row * h + i) - mean, 2) / static_cast<double>(h);
+    for (std::size_t i = 0; i < h; ++i) variance += std::pow(op.inputs[0].get(row * h + i) - mean, 2) / static_cast<double>(h);
     const double inverse = 1 / std::sqrt(variance + op.given.values[0]);
     worst = std::max(worst, std::abs(y[1].get(row) - mean));
     worst = std::max(worst, std::abs(y[2].get(row) / inverse - 1));
@@ -48,11 +47,11 @@ void check_layer_norm(lone_op const& op, std::size_t h, bool bias, double tolera
 }  // namespace
 
 TEST_CASE("layer_norm") {
-  check_layer_norm(lone_op::make<pt::layer_norm_op<true>, activation<pt::f32>, gain<pt::f32>, gain<pt::f32>>(
-                       {{1e-5}}, {}, shifted),
-                   67, true, 1e-5);
-  check_layer_norm(lone_op::make<pt::layer_norm_op<false>, activation<pt::f64>, gain<pt::f64>>({{1e-5}}, {}, shifted),
-                   67, false, 1e-13);
+  check_layer_norm(
+      lone_op::make<pt::layer_norm_op<true>, activation<pt::f32>, gain<pt::f32>, gain<pt::f32>>({{1e-5}}, {}, shifted), 67, true,
+      1e-5);
+  check_layer_norm(lone_op::make<pt::layer_norm_op<false>, activation<pt::f64>, gain<pt::f64>>({{1e-5}}, {}, shifted), 67, false,
+                   1e-13);
   check_layer_norm(lone_op::make<pt::layer_norm_op<true>, pt::like<pt::f32, batch, single>, pt::like<pt::f32, single>,
                                  pt::like<pt::f32, single>>({{1e-5}}, {}, shifted),
                    1, true, 1e-5);
@@ -89,8 +88,7 @@ struct norms {
 struct plain_norm {  // one parameter alone is trained: the rule's other results are dropped
   constexpr auto operator()(auto& g) const {
     auto x = pt::input<pt::f32, batch, hidden>(g, "x");
-    return weighted_sum(
-        pt::layer_norm(x, pt::param<pt::f32, hidden>(g, "scale"), pt::param<pt::f32, hidden>(g, "bias")));
+    return weighted_sum(pt::layer_norm(x, pt::param<pt::f32, hidden>(g, "scale"), pt::param<pt::f32, hidden>(g, "bias")));
   }
 };
 }  // namespace
@@ -103,18 +101,16 @@ TEST_CASE("gradients of norms") {
 }
 
 TEST_CASE("gradients of norms on pieces") {
-  check_pieces<pt::layer_norm_gradient_op<true>, activation<pt::f32>, activation<pt::f32>, gain<pt::f32>,
-               per_row<pt::f32>, per_row<pt::f32>>();
-  check_pieces<pt::layer_norm_gradient_op<false>, activation<pt::f64>, activation<pt::f64>, gain<pt::f64>,
-               per_row<pt::f64>, per_row<pt::f64>>();
+  check_pieces<pt::layer_norm_gradient_op<true>, activation<pt::f32>, activation<pt::f32>, gain<pt::f32>, per_row<pt::f32>,
+               per_row<pt::f32>>();
+  check_pieces<pt::layer_norm_gradient_op<false>, activation<pt::f64>, activation<pt::f64>, gain<pt::f64>, per_row<pt::f64>,
+               per_row<pt::f64>>();
   check_pieces<pt::rms_norm_gradient_op, activation<pt::f32>, activation<pt::f32>, gain<pt::f32>, per_row<pt::f32>>();
 }
 
 TEST_CASE("sums over many rows are the same bits on any number of workers") {
-  auto op =
-      lone_op::make<pt::layer_norm_gradient_op<true>, pt::like<pt::f32, many, hidden>,
-                    pt::like<pt::f32, many, hidden>, gain<pt::f32>, pt::like<pt::f32, many>, pt::like<pt::f32, many>>(
-          {}, {}, number);
+  auto op = lone_op::make<pt::layer_norm_gradient_op<true>, pt::like<pt::f32, many, hidden>, pt::like<pt::f32, many, hidden>,
+                          gain<pt::f32>, pt::like<pt::f32, many>, pt::like<pt::f32, many>>({}, {}, number);
   const std::vector<buffer> alone = op.run_whole();
   double sum = 0;
   for (std::size_t row = 0; row < many::extent; ++row) sum += op.inputs[0].get(row * hidden::extent + 3);

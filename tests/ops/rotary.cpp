@@ -40,9 +40,8 @@ TEST_CASE("pairs are turned by the angle of their position") {
 }
 
 TEST_CASE("far positions keep single precision") {
-  auto op = lone_op::make<pt::rotary_op<0>, pt::like<pt::f32, position, pair>>({{10000, 1}}, {}, [](int, std::size_t i) {
-    return i % 2 == 0 ? 1 : 0;
-  });
+  auto op = lone_op::make<pt::rotary_op<0>, pt::like<pt::f32, position, pair>>(
+      {{10000, 1}}, {}, [](int, std::size_t i) { return i % 2 == 0 ? 1 : 0; });
   std::vector<buffer> y = op.make_outputs(op.wholes);
   const std::size_t from[pt::max_dims]{1000000};
   op.wholes[0] = 1000007;
@@ -59,7 +58,8 @@ TEST_CASE("a product of a query and a key depends on their distance alone") {
   auto same_everywhere = [](int input, std::size_t i) { return number(input, i % 6); };
   auto turn = [&](int input) {
     return lone_op::make<pt::rotary_op<0>, pt::like<pt::f64, position, width>>(
-               {{10000, 1}}, bound, [&](int, std::size_t i) { return same_everywhere(input, i); }).run_whole()[0];
+               {{10000, 1}}, bound, [&](int, std::size_t i) { return same_everywhere(input, i); })
+        .run_whole()[0];
   };
   const buffer q = turn(0), k = turn(1);
   auto product = [&](std::size_t s, std::size_t t) {

@@ -66,6 +66,5 @@ TEST_CASE("softmax of large numbers and of minus infinity") {
 TEST_CASE("gradient of softmax") {
   check_gradients<three_positions>();
   check_pieces<pt::softmax_gradient_op<0>, pt::like<pt::f32, batch, key>, pt::like<pt::f32, batch, key>>();
-  check_pieces<pt::softmax_gradient_op<2>, pt::like<pt::f32, batch, key, head>,
-               pt::like<pt::f32, batch, key, head>>();
+  check_pieces<pt::softmax_gradient_op<2>, pt::like<pt::f32, batch, key, head>, pt::like<pt::f32, batch, key, head>>();
 }

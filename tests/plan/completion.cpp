@@ -248,7 +248,10 @@ TEST_CASE("what is read in two layouts is moved once for each, and never twice f
 
 TEST_CASE("a completed plan is whole: nodes stand behind what they read, values belong to their nodes") {
   const std::vector<std::function<planned<planned_gpt>()>> plans{
-      [] { return planned<planned_gpt>(policy::compose<policy::data_parallel<2>, policy::tensor_parallel<2>, policy::micro_batches<2>>{}); },
+      [] {
+        return planned<planned_gpt>(
+            policy::compose<policy::data_parallel<2>, policy::tensor_parallel<2>, policy::micro_batches<2>>{});
+      },
       [] { return planned<planned_gpt>(policy::pipeline<3, pt::schedule::gpipe, 3>{}); }};
   for (auto const& make : plans) {
     const planned<planned_gpt> p = make();

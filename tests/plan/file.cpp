@@ -16,9 +16,9 @@ namespace {
 
 namespace pt = partita;
 struct batch : pt::axis<"batch"> {};
-struct in    : pt::axis<"in", 12> {};
-struct ffn   : pt::axis<"ffn", 7> {};
-struct out   : pt::axis<"class", 5> {};
+struct in : pt::axis<"in", 12> {};
+struct ffn : pt::axis<"ffn", 7> {};
+struct out : pt::axis<"class", 5> {};
 
 struct mlp {
   constexpr auto operator()(auto& g) const {
@@ -52,9 +52,7 @@ std::string refused(std::string text, std::string const& from, std::string const
   text.replace(at, from.size(), to);
   try {
     (void)pt::plan_from_text<model>(text);
-  } catch (pt::error const& e) {
-    return e.what();
-  }
+  } catch (pt::error const& e) { return e.what(); }
   return "accepted";
 }
 
@@ -76,11 +74,21 @@ TEST_CASE("a plan goes to a file and comes back the same") {
 TEST_CASE("plans that differ have different digests, whatever differs") {
   static constexpr int sizes[]{5, 3};
   const std::function<void(pt::plan<model>&)> changes[]{
-      [](pt::plan<model>& p) { p.op_trans(p.ops(), pt::split<batch>{4, "data"}), p.op_assign(p.ops(), pt::grid{{"data", 4}}); },
-      [](pt::plan<model>& p) { p.op_trans(p.ops(), pt::split<batch>{2, "data"}), p.op_assign(p.ops(), pt::grid{{"data", 2}}); },
-      [](pt::plan<model>& p) { p.op_trans(p.ops(), pt::split<batch>{2, "data", sizes}), p.op_assign(p.ops(), pt::grid{{"data", 2}}); },
-      [](pt::plan<model>& p) { p.op_trans(p.ops(), pt::split<batch>{2, "micro"}), p.op_assign(p.ops(), pt::grid{}); },
-      [](pt::plan<model>& p) { p.op_trans(p.ops(pt::with<ffn>), pt::split<ffn>{2, "tensor"}), p.op_assign(p.ops(), pt::grid{{"tensor", 2}}); },
+      [](pt::plan<model>& p) {
+        p.op_trans(p.ops(), pt::split<batch>{4, "data"}), p.op_assign(p.ops(), pt::grid{{"data", 4}});
+      },
+      [](pt::plan<model>& p) {
+        p.op_trans(p.ops(), pt::split<batch>{2, "data"}), p.op_assign(p.ops(), pt::grid{{"data", 2}});
+      },
+      [](pt::plan<model>& p) {
+        p.op_trans(p.ops(), pt::split<batch>{2, "data", sizes}), p.op_assign(p.ops(), pt::grid{{"data", 2}});
+      },
+      [](pt::plan<model>& p) {
+        p.op_trans(p.ops(), pt::split<batch>{2, "micro"}), p.op_assign(p.ops(), pt::grid{});
+      },
+      [](pt::plan<model>& p) {
+        p.op_trans(p.ops(pt::with<ffn>), pt::split<ffn>{2, "tensor"}), p.op_assign(p.ops(), pt::grid{{"tensor", 2}});
+      },
   };
   std::vector<std::uint64_t> found;
   auto keep = [&](auto const& change, std::size_t extent) {
@@ -116,8 +124,9 @@ TEST_CASE("sizes, replicas, phases, orders and priorities survive") {
   pt::sequence links(p);
   for (pt::pass when : {pt::pass::forward, pt::pass::backward, pt::pass::update}) links.then(pt::moment{}.at("half", 1).of(when));
   const std::string text = pt::plan_text(p);
-  for (const char* key : {"\"sizes\"", "\"fold\": true", "\"skew\": \"tensor\"", "\"phases\"", "\"links\": true", "\"priority\": -3",
-                          "\"what\": \"accumulate\"", "\"to\": \"row_max\"", "\"devices\""}) CHECK(text.find(key) != std::string::npos);
+  for (const char* key : {"\"sizes\"", "\"fold\": true", "\"skew\": \"tensor\"", "\"phases\"", "\"links\": true",
+                          "\"priority\": -3", "\"what\": \"accumulate\"", "\"to\": \"row_max\"", "\"devices\""})
+    CHECK(text.find(key) != std::string::npos);
   pt::plan<model> back = pt::plan_from_text<model>(text);
   CHECK(pt::plan_text(back) == text);
   CHECK(digests(back) == digests(p));
@@ -147,12 +156,17 @@ TEST_CASE("what is wrong in a file is said with its place") {
   says("\"pass\": \"forward\"", "\"pass\": \"sideways\"", "pass is 'sideways'");
   says("\"stage\": 0", "\"stage\": -1", "moments[0].at.stage: -1 is below 0");
   says("\"micro\": 0", "\"a name of more than twenty-four characters\": 0", "is longer than 24 characters");
-  says("\"orders\":", "\"nodes\": [{\"what\": \"jump\", \"of\": \"x\"}], \"orders\":", "nodes[0]: what is 'jump', not move or accumulate");
+  says("\"orders\":", "\"nodes\": [{\"what\": \"jump\", \"of\": \"x\"}], \"orders\":",
+       "nodes[0]: what is 'jump', not move or accumulate");
   says("\"orders\":", "\"nodes\": [{\"what\": \"move\", \"of\": \"z\"}], \"orders\":", "nodes[0]: the model has no op named 'z'");
-  says("\"orders\":", "\"nodes\": [{\"what\": \"move\", \"of\": \"x\", \"output\": 1}], \"orders\":", "nodes[0]: output is 1, the op has 1");
-  says("\"orders\":", "\"nodes\": [{\"what\": \"move\", \"of\": \"x\", \"to\": \"relu\"}], \"orders\":", "nodes[0]: op 'relu' does not read it");
-  says("\"orders\":", "\"nodes\": [{\"what\": \"move\", \"of\": \"x\", \"cuts\": [{\"mode\": \"data\", \"axis\": \"class\", \"pieces\": 2}]}], \"orders\":",
-       "nodes[0].cuts[0]: the tensor has no axis 'class'");
+  says("\"orders\":", "\"nodes\": [{\"what\": \"move\", \"of\": \"x\", \"output\": 1}], \"orders\":",
+       "nodes[0]: output is 1, the op has 1");
+  says("\"orders\":", "\"nodes\": [{\"what\": \"move\", \"of\": \"x\", \"to\": \"relu\"}], \"orders\":",
+       "nodes[0]: op 'relu' does not read it");
+  says(
+      "\"orders\":",
+      "\"nodes\": [{\"what\": \"move\", \"of\": \"x\", \"cuts\": [{\"mode\": \"data\", \"axis\": \"class\", \"pieces\": 2}]}], \"orders\":",
+      "nodes[0].cuts[0]: the tensor has no axis 'class'");
   says("\"grid\": [", "\"devices\": [0, 0], \"grid\": [", "device 0 stands twice");
   says("{", "{{", "not JSON: parse error at line 1");
   says("\"batch\": 8", "\"batch\": 1", "is cut into");

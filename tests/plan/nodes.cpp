@@ -126,7 +126,8 @@ TEST_CASE("terms of gradients are converted one by one, so that sums over micro-
   CHECK(moves_of(narrow, "fc1", "cast", pass::backward) == "");
   pt::program const made = pt::lower(pt::lowering(narrow.g, narrow.plan, narrow.c), 0);
   for (pt::instruction const& i : made.instructions)  // the kernel adds
-    if (pt::node const& n = narrow.c.nodes[i.node]; n.kind == pt::node_kind::assemble) CHECK(n.op != narrow.find("fc1", "linear.weight", pass::backward));
+    if (pt::node const& n = narrow.c.nodes[i.node]; n.kind == pt::node_kind::assemble)
+      CHECK(n.op != narrow.find("fc1", "linear.weight", pass::backward));
   // A move that the policy speaks of brings terms to their conversion.
   const in_bf16 moved([](auto& plan) {
     replicas(plan);
@@ -164,7 +165,7 @@ TEST_CASE("a move may run again for backward readers, so that what arrived is no
     plan.op_trans(plan.ops("relu"), pt::split<sample>{2, "a"});
     plan.op_assign(plan.ops(), pt::grid{{"a", 2}});
   };
-  const plan_of_mlp once(gathered), twice([&](auto& plan) {
+  const plan_of_mlp once(gathered), twice([&](auto&plan) {
     gathered(plan);
     // [again]
     plan.op_trans(plan.moves(plan.ops("relu")), pt::replicate{2, "again"});
@@ -199,8 +200,9 @@ TEST_CASE("moves and sums are ordered like ops") {
   CHECK(wrong([](auto& plan) {
           plan.op_order(*plan.ops("fc2").begin(), plan.uses("fc2.weight", plan.ops("fc2")));
         }).starts_with("the wished order has a cycle"));
-  CHECK(wrong([](auto& plan) { plan.op_order(plan.moves(plan.ops("x")), *plan.ops("relu").begin()); }).starts_with(
-      "op_order names a moment that no op has: the move of x"));
+  CHECK(wrong([](auto& plan) {
+          plan.op_order(plan.moves(plan.ops("x")), *plan.ops("relu").begin());
+        }).starts_with("op_order names a moment that no op has: the move of x"));
   // of several those that there are
   CHECK(wrong([](auto& plan) { plan.op_order(plan.moves(plan.ops("*")), *plan.ops("relu", pass::backward).begin()); }) == "");
 }
@@ -225,11 +227,12 @@ TEST_CASE("a sum over time that is ordered is made when the order says, from ter
     }
     return r;
   };
-  const additions own = of([](auto&) {}), late = of([](auto& plan) {
-    // [late]
-    plan.op_order(*plan.ops("fc1", pass::backward).begin(), plan.accumulates("fc2.weight"));
-    // [/late]
-  });
+  const additions own = of([](auto&) {}),
+                  late = of([](auto&plan) {
+                    // [late]
+                    plan.op_order(*plan.ops("fc1", pass::backward).begin(), plan.accumulates("fc2.weight"));
+                    // [/late]
+                  });
   CHECK(own.all == 0);  // the kernel adds
   CHECK(late.all == 4);
   CHECK(late.before_last == 0);
@@ -237,21 +240,30 @@ TEST_CASE("a sum over time that is ordered is made when the order says, from ter
 
 TEST_CASE("what a policy says of nodes that cannot be is told") {
   CHECK(wrong_with([](auto& plan) { plan.op_trans(plan.accumulates("fc*"), pt::split<ffn>{2, "data"}); }) == "");
-  CHECK(wrong_with([](auto& plan) { plan.op_trans(plan.uses("fx*"), pt::split<ffn>{2, "data"}); }).starts_with("no op matches \"fx*\""));
-  CHECK(wrong_with([](auto& plan) { plan.op_trans(plan.accumulates("fc1.weight"), pt::split<label>{2, "data"}); })
-            .starts_with("op fc1 has no axis class"));
-  CHECK(wrong_with([](auto& plan) { plan.op_trans(plan.accumulates("fc1.weight"), pt::split<ffn>{3, "data"}); })
-            .starts_with("op fc1: 3 pieces on a grid dimension of 2"));
-  CHECK(wrong_with([](auto& plan) { plan.op_trans(plan.accumulates("fc1.weight"), pt::split<ffn>{2, "tensor"}); })
-            .starts_with("what op fc1 makes is cut along ffn on its way, under a mode that is no dimension"));
-  CHECK(wrong_with([](auto& plan) { plan.op_trans(plan.accumulates("fc1.weight"), pt::skewed(pt::split<ffn>{2, "data"}, "data")); })
-            .starts_with("a move or a sum is cut in space"));
-  CHECK(wrong_with([](auto& plan) { plan.op_trans(plan.accumulates(plan.ops("relu")), pt::split<ffn>{2, "data"}); })
-            .starts_with("the plan says how what op relu makes is summed over time, but nothing of it is"));
-  CHECK(wrong_with([](auto& plan) { plan.op_trans(plan.moves(plan.ops("relu")), pt::split<ffn>{2, "data"}); })
-            .starts_with("the plan says how what op relu makes is moved, but nothing of it is"));
-  CHECK(wrong_with([](auto& plan) { plan.op_trans(plan.accumulates("fc1.weight"), pt::replicate{2, "again"}); })
-            .starts_with("what is replicated is the move for all readers"));
+  CHECK(wrong_with([](auto& plan) {
+          plan.op_trans(plan.uses("fx*"), pt::split<ffn>{2, "data"});
+        }).starts_with("no op matches \"fx*\""));
+  CHECK(wrong_with([](auto& plan) {
+          plan.op_trans(plan.accumulates("fc1.weight"), pt::split<label>{2, "data"});
+        }).starts_with("op fc1 has no axis class"));
+  CHECK(wrong_with([](auto& plan) {
+          plan.op_trans(plan.accumulates("fc1.weight"), pt::split<ffn>{3, "data"});
+        }).starts_with("op fc1: 3 pieces on a grid dimension of 2"));
+  CHECK(wrong_with([](auto& plan) {
+          plan.op_trans(plan.accumulates("fc1.weight"), pt::split<ffn>{2, "tensor"});
+        }).starts_with("what op fc1 makes is cut along ffn on its way, under a mode that is no dimension"));
+  CHECK(wrong_with([](auto& plan) {
+          plan.op_trans(plan.accumulates("fc1.weight"), pt::skewed(pt::split<ffn>{2, "data"}, "data"));
+        }).starts_with("a move or a sum is cut in space"));
+  CHECK(wrong_with([](auto& plan) {
+          plan.op_trans(plan.accumulates(plan.ops("relu")), pt::split<ffn>{2, "data"});
+        }).starts_with("the plan says how what op relu makes is summed over time, but nothing of it is"));
+  CHECK(wrong_with([](auto& plan) {
+          plan.op_trans(plan.moves(plan.ops("relu")), pt::split<ffn>{2, "data"});
+        }).starts_with("the plan says how what op relu makes is moved, but nothing of it is"));
+  CHECK(wrong_with([](auto& plan) {
+          plan.op_trans(plan.accumulates("fc1.weight"), pt::replicate{2, "again"});
+        }).starts_with("what is replicated is the move for all readers"));
   auto in_turns = [](auto& plan) { plan.op_trans(plan.ops("fc1"), pt::split<ffn>{2, "turn"}); };
   CHECK(wrong_with([&](auto& plan) {
           in_turns(plan);
@@ -261,8 +273,9 @@ TEST_CASE("what a policy says of nodes that cannot be is told") {
           in_turns(plan);
           plan.op_trans(plan.accumulates("fc*.weight"), pt::split<ffn>{2, "data"});
         }) == "");
-  CHECK(wrong_with([](auto& plan) { plan.op_assign(plan.accumulates("fc1.weight"), pt::at{"far", 4, 3}); })
-            .starts_with("op fc1 is placed on device 4"));
+  CHECK(wrong_with([](auto& plan) {
+          plan.op_assign(plan.accumulates("fc1.weight"), pt::at{"far", 4, 3});
+        }).starts_with("op fc1 is placed on device 4"));
 }
 
 TEST_CASE("devices one by one, in any order") {
@@ -296,10 +309,15 @@ TEST_CASE("devices one by one, in any order") {
                       list(plan);
                     }).wrong_with);
   };
-  CHECK(wrong([](auto& plan) { plan.op_assign(plan.ops(), pt::device_list{{1, 0, 2}}); })
-            .starts_with("op x: its list has 3 devices, its grid 2 places (policy, line "));
-  CHECK(wrong([](auto& plan) { plan.op_assign(plan.ops(), pt::device_list{{1, 1}}); }).starts_with("op x: device 1 stands twice"));
-  CHECK(wrong([](auto& plan) { plan.op_assign(plan.ops(), pt::device_list{{1, -1}}); }).starts_with("a list of devices has a number below 0"));
+  CHECK(wrong([](auto& plan) {
+          plan.op_assign(plan.ops(), pt::device_list{{1, 0, 2}});
+        }).starts_with("op x: its list has 3 devices, its grid 2 places (policy, line "));
+  CHECK(wrong([](auto& plan) {
+          plan.op_assign(plan.ops(), pt::device_list{{1, 1}});
+        }).starts_with("op x: device 1 stands twice"));
+  CHECK(wrong([](auto& plan) {
+          plan.op_assign(plan.ops(), pt::device_list{{1, -1}});
+        }).starts_with("a list of devices has a number below 0"));
   CHECK(wrong([](auto& plan) {
           plan.op_assign(plan.ops(), pt::device_list{{1, 0}});
           plan.op_assign(plan.ops("relu"), pt::device_list{{0, 1}});

@@ -56,8 +56,7 @@ TEST_CASE("orders name ops by their phase, and backward ops have that of their f
   });
   REQUIRE(describe(p.wrong_with) == "");
   const order o(p);
-  const int fc2 = p.find("fc2", "linear"), input = p.find("fc2", "linear", pass::backward),
-            fc1 = p.find("fc1", "linear");
+  const int fc2 = p.find("fc2", "linear"), input = p.find("fc2", "linear", pass::backward), fc1 = p.find("fc1", "linear");
   CHECK(o.at(p, fc2, 3) < o.at(p, fc2, 0));
   CHECK(o.at(p, fc1, 0) < o.at(p, fc1, 3));  // nothing was said of it
   CHECK(o.at(p, input, 3) < o.at(p, input, 0));
@@ -212,7 +211,8 @@ TEST_CASE("what orders and phases may not say") {
           for (int i = 0; i < 5; ++i) m = m.at("stage", i);
           plan.op_order(m, pt::moment{});
         }).find("more than 4 coordinates") != std::string::npos);
-  CHECK(words([](P& plan) { plan.op_order(pt::moment{}.index("micro", -1), pt::moment{}); }).find("below 0") != std::string::npos);
+  CHECK(words([](P& plan) { plan.op_order(pt::moment{}.index("micro", -1), pt::moment{}); }).find("below 0") !=
+        std::string::npos);
   CHECK(words([](P& plan) { plan.op_assign(plan.ops(), pt::phase{"chunk", -1}); }).find("below 0") != std::string::npos);
   CHECK(words([](P& plan) {
           for (const char* name : {"a", "b", "c", "d", "e"}) plan.op_assign(plan.ops(), pt::phase{name, 0});

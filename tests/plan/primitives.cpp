@@ -71,8 +71,9 @@ TEST_CASE("the first finding is kept, with its line") {
 }
 
 TEST_CASE("a letter is named where an axis is bound to two") {
-  CHECK(wrong<bound_twice>([](auto& plan) { plan.op_trans(plan.ops("w"), pt::split<ffn>{2, "t"}); }).find("two letters") !=
-        std::string::npos);
+  CHECK(wrong<bound_twice>([](auto& plan) {
+          plan.op_trans(plan.ops("w"), pt::split<ffn>{2, "t"});
+        }).find("two letters") != std::string::npos);
   planned<bound_twice> p([](auto& plan) {
     plan.op_trans(plan.ops("w"), pt::split<ffn, 'n'>{2, "t"});
     plan.op_assign(plan.ops(), pt::grid{{"t", 2}});
@@ -173,7 +174,7 @@ TEST_CASE("replicas in space") {
     plan.op_assign(plan.ops(), pt::grid{{"data", 2}});
   });
   REQUIRE(describe(p.wrong_with) == "");
-  CHECK(p.words_of_op(p.find("relu", "relu")) == "");  // that it lacks the mode says the same
+  CHECK(p.words_of_op(p.find("relu", "relu")) == "");              // that it lacks the mode says the same
   for (moved const& m : p.moves()) CHECK(m.kind == "sum_of_all");  // the losses, which guard the update
 }
 
@@ -201,12 +202,15 @@ TEST_CASE("what is wrong with a plan is said in words") {
   CHECK(wrong<planned_mlp>([](auto& plan) {
           plan.op_assign(plan.ops(), pt::grid{{"a", 2}, {"b", 1}, {"c", 1}, {"d", 1}, {"e", 1}, {"f", 1}, {"g", 1}});
         }).find("too many dimensions") != std::string::npos);
-  CHECK(wrong<planned_mlp>([](auto& plan) { plan.op_assign(plan.ops(), pt::grid{{"a", 0}}); }).find("device") != std::string::npos);
+  CHECK(wrong<planned_mlp>([](auto& plan) {
+          plan.op_assign(plan.ops(), pt::grid{{"a", 0}});
+        }).find("device") != std::string::npos);
 }
 
 TEST_CASE("pieces and devices that nobody could count are refused") {
-  CHECK(wrong<planned_mlp>([](auto& p) { p.op_assign(p.ops(), pt::grid{{"a", 65536}, {"b", 65536}}); })
-            .find("on a grid of more than 2^24 devices") != std::string::npos);
+  CHECK(wrong<planned_mlp>([](auto& p) {
+          p.op_assign(p.ops(), pt::grid{{"a", 65536}, {"b", 65536}});
+        }).find("on a grid of more than 2^24 devices") != std::string::npos);
   CHECK(wrong<planned_mlp>([](auto& p) {
           p.op_trans(p.ops(), pt::replicate{1 << 20, "a"});
           p.op_trans(p.ops(), pt::replicate{1 << 20, "b"});

@@ -25,11 +25,11 @@ namespace te = partita::testing;
 namespace {
 
 struct sample : pt::axis<"sample"> {};
-struct word   : pt::axis<"word", 6> {};
+struct word : pt::axis<"word", 6> {};
 struct hidden : pt::axis<"hidden", 8> {};
-struct inner  : pt::axis<"inner", 6> {};
-struct head   : pt::axis<"head", 3> {};
-struct width  : pt::axis<"width", 2> {};
+struct inner : pt::axis<"inner", 6> {};
+struct head : pt::axis<"head", 3> {};
+struct width : pt::axis<"width", 2> {};
 
 struct small {
   constexpr auto operator()(auto& g) const {
@@ -101,9 +101,7 @@ std::string fault(std::function<void(pt::plan_base&)> const& policy, std::size_t
       }
     }
     return rule.holds() ? "" : rule.where() + " differs";
-  } catch (pt::error const& e) {
-    return e.what();
-  }
+  } catch (pt::error const& e) { return e.what(); }
 }
 
 pt::op_ref backward_of(pt::plan_base& plan, std::string_view name, std::string_view kind) {
@@ -193,11 +191,13 @@ TEST_CASE("a gradient that the norm and the optimizer read in two layouts is sho
 }
 
 TEST_CASE("a dimension of one device holds pieces that are empty in time") {
-  CHECK(fault([](pt::plan_base& plan) {
-          plan.op_trans(plan.ops(), pt::split<sample>{4, "micro"});
-          plan.op_trans(plan.ops(), pt::split<sample>{1, "data"});
-          plan.op_assign(plan.ops(), pt::grid{{"data", 1}});
-        }, 2) == "");
+  CHECK(fault(
+            [](pt::plan_base& plan) {
+              plan.op_trans(plan.ops(), pt::split<sample>{4, "micro"});
+              plan.op_trans(plan.ops(), pt::split<sample>{1, "data"});
+              plan.op_assign(plan.ops(), pt::grid{{"data", 1}});
+            },
+            2) == "");
 }
 
 TEST_CASE("recompute across the stages of a pipeline makes no circle") {
@@ -213,7 +213,8 @@ TEST_CASE("a stage runs again what is its own and keeps what it was sent") {
   g.bindings.push(pt::bind<sample>(5));
   pt::trace(g, training{});
   pt::plan_base plan(g);
-  for (auto op : plan.ops()) plan.op_assign(op, pt::at{"stage", op.id < forward_of(plan, "block.0.linear", "linear").id ? 0 : 1, 2});
+  for (auto op : plan.ops())
+    plan.op_assign(op, pt::at{"stage", op.id < forward_of(plan, "block.0.linear", "linear").id ? 0 : 1, 2});
   pt::policy::recompute_of{"block.*"}(plan);
   pt::completed c;
   REQUIRE(!pt::verify_plan(g, plan, c));
@@ -296,28 +297,34 @@ TEST_CASE("parameters are fetched for every turn, whatever else is ordered") {
     pt::policy::data_parallel_of{2}(plan);
     pt::policy::pipeline_of{2, 3, pt::schedule::one_f_one_b::order}(plan);
   };
-  CHECK(fault([&](pt::plan_base& plan) {
-          staged(plan);
-          pt::policy::zero_of{3, 2}(plan);
-        }, 6) == "");
-  CHECK(fault([&](pt::plan_base& plan) {
-          staged(plan);
-          pt::policy::recompute_of{"block.*"}(plan);
-          pt::policy::zero_of{3, 2}(plan);
-        }, 7) == "");
+  CHECK(fault(
+            [&](pt::plan_base& plan) {
+              staged(plan);
+              pt::policy::zero_of{3, 2}(plan);
+            },
+            6) == "");
+  CHECK(fault(
+            [&](pt::plan_base& plan) {
+              staged(plan);
+              pt::policy::recompute_of{"block.*"}(plan);
+              pt::policy::zero_of{3, 2}(plan);
+            },
+            7) == "");
   for (int micro : {1, 3})
-    CHECK(fault([&](pt::plan_base& plan) {  // the last block's weight first, and the turns the other way round
-            plan.op_trans(plan.ops(), pt::split<sample>{micro, "micro"});
-            pt::policy::data_parallel_of{2}(plan);
-            pt::policy::zero_of{3, 2}(plan);
-            plan.op_order(forward_of(plan, "block.1.second", "merge"), forward_of(plan, "block.0.first", "linear"));
-            for (int i = 0; i + 1 < micro; ++i) {
-              const int first = forward_of(plan, "block.0.first", "linear").id;
-              pt::moment later = pt::moment{}.index("micro", i + 1), sooner = pt::moment{}.index("micro", i);
-              later.op = sooner.op = first;
-              plan.op_order(later, sooner);
-            }
-          }, 6) == "");
+    CHECK(fault(
+              [&](pt::plan_base& plan) {  // the last block's weight first, and the turns the other way round
+                plan.op_trans(plan.ops(), pt::split<sample>{micro, "micro"});
+                pt::policy::data_parallel_of{2}(plan);
+                pt::policy::zero_of{3, 2}(plan);
+                plan.op_order(forward_of(plan, "block.1.second", "merge"), forward_of(plan, "block.0.first", "linear"));
+                for (int i = 0; i + 1 < micro; ++i) {
+                  const int first = forward_of(plan, "block.0.first", "linear").id;
+                  pt::moment later = pt::moment{}.index("micro", i + 1), sooner = pt::moment{}.index("micro", i);
+                  later.op = sooner.op = first;
+                  plan.op_order(later, sooner);
+                }
+              },
+              6) == "");
 }
 
 TEST_CASE("a program that waits for what nobody sends is an error that names the instruction") {
@@ -341,9 +348,7 @@ TEST_CASE("a program that waits for what nobody sends is an error that names the
   std::string words;
   try {
     both.run([&](std::string const& name) -> te::values const& { return inputs.find(name)->second; }, {0.01, 0, 1, true});
-  } catch (pt::error const& e) {
-    words = e.what();
-  }
+  } catch (pt::error const& e) { words = e.what(); }
   CHECK(words.find("rank 0 is stuck at instruction") != std::string::npos);
 }
 

@@ -19,7 +19,8 @@ using gpt_plan = planned<gpt>;
 
 // Data, tensor and micro-batches: every kind of node and part.
 gpt_plan three_ways() {
-  return gpt_plan(policy::compose<policy::data_parallel<2>, policy::tensor_parallel<2>, policy::micro_batches<2>>{}, {{1}, {}, {}, {}});
+  return gpt_plan(policy::compose<policy::data_parallel<2>, policy::tensor_parallel<2>, policy::micro_batches<2>>{},
+                  {{1}, {}, {}, {}});
 }
 bool found(gpt_plan const& p) { return pt::detail::check_flow(p.g, p.plan, p.c).what == pt::wrong::flow_differs; }
 
@@ -44,12 +45,12 @@ tally try_all(gpt_plan& p, int count, std::function<bool(int)> const& fault) {
   p.c = good;
   return t;
 }
-#define ALL_FOUND(count, ...)                                        \
-  do {                                                               \
+#define ALL_FOUND(count, ...)                                                   \
+  do {                                                                          \
     const tally t = try_all(p, count, [&]([[maybe_unused]] int i) __VA_ARGS__); \
-    INFO("first missed: ", t.where);                                 \
-    CHECK(t.places > 0);                                             \
-    CHECK(t.missed == 0);                                            \
+    INFO("first missed: ", t.where);                                            \
+    CHECK(t.places > 0);                                                        \
+    CHECK(t.missed == 0);                                                       \
   } while (false)
 }  // namespace
 
@@ -116,7 +117,8 @@ TEST_CASE("faults in a completed plan are found") {
   SUBCASE("partial results pass for whole ones") {
     ALL_FOUND(values, {
       pt::layout& l = parts(i);
-      if (l.count == 0 || !l.parts[l.count - 1].partial() || p.g.ops[p.g.tensors[p.c.values[i].tensor].op].info->variadic) return false;
+      if (l.count == 0 || !l.parts[l.count - 1].partial() || p.g.ops[p.g.tensors[p.c.values[i].tensor].op].info->variadic)
+        return false;
       --l.count;
       return true;
     });
@@ -134,7 +136,8 @@ TEST_CASE("faults in a completed plan are found") {
   SUBCASE("a piece passes for the whole") {
     ALL_FOUND(values, {
       pt::layout& l = parts(i);
-      if (p.c.nodes[p.c.values[i].node].kind != node_kind::compute || l.count == 0 || l.parts[l.count - 1].partial()) return false;
+      if (p.c.nodes[p.c.values[i].node].kind != node_kind::compute || l.count == 0 || l.parts[l.count - 1].partial())
+        return false;
       --l.count;
       return true;
     });
@@ -298,7 +301,8 @@ struct unknown_name {
 static_assert(pt::verify<planned_mlp, good_policy>());
 static_assert(pt::verify<planned_mlp, policy::tensor_parallel<2>>());
 constexpr planned_gpt one_layer{.layers = 1};
-static_assert(pt::verify<one_layer, policy::compose<policy::data_parallel<2>, policy::pipeline<2, pt::schedule::one_f_one_b, 2>>>());
+static_assert(
+    pt::verify<one_layer, policy::compose<policy::data_parallel<2>, policy::pipeline<2, pt::schedule::one_f_one_b, 2>>>());
 
 template <class Policy> void same_finding(pt::wrong what) {
   constexpr pt::finding compiled = pt::check<planned_mlp, Policy>;

@@ -44,8 +44,13 @@ TEST_CASE("experts are cut along their axis, all else along the batch") {
   CHECK(cut("down", "einsum") == "expert/4:expert");
   CHECK(cut("router.weight", "param") == "");
   CHECK(cut("router.bias", "param") == "");
-  for (auto [name, kind] : {std::pair{"router", "linear"}, {"router", "bias"}, {"softmax", "softmax"}, {"top_k", "top_k"},
-                            {"assign_slots", "assign_slots"}, {"dispatch", "dispatch"}, {"combine", "combine"}})
+  for (auto [name, kind] : {std::pair{"router", "linear"},
+                            {"router", "bias"},
+                            {"softmax", "softmax"},
+                            {"top_k", "top_k"},
+                            {"assign_slots", "assign_slots"},
+                            {"dispatch", "dispatch"},
+                            {"combine", "combine"}})
     CHECK(cut(name, kind) == "sample/4:expert");
 }
 

@@ -144,7 +144,8 @@ TEST_CASE("an axis may be named; without one to spread it is said") {
   const plan many(pt::policy::interlaced_pipeline_of{2000, 1}, training{{2}, {}, {}, {}});  // more stages than words
   CHECK(describe(many.wrong_with).find("finds no axis to spread") != std::string::npos);
   CHECK(describe(plan(pt::policy::interlaced_pipeline_of{0, 1}).wrong_with).find("less than one stage") != std::string::npos);
-  CHECK(describe(plan(pt::policy::interlaced_pipeline_of{2, 0}).wrong_with).find("less than one micro-batch") != std::string::npos);
+  CHECK(describe(plan(pt::policy::interlaced_pipeline_of{2, 0}).wrong_with).find("less than one micro-batch") !=
+        std::string::npos);
 }
 
 namespace {
@@ -152,4 +153,5 @@ constexpr chain two{2};
 }
 static_assert(pt::verify<two, pt::policy::interlaced_pipeline<2, 3>>());
 static_assert(pt::verify<two, pt::policy::interlaced_pipeline<2, 3, words, true>>());
-static_assert(pt::verify<two, pt::policy::compose<pt::policy::data_parallel<2>, pt::policy::interlaced_pipeline<2, 2>, pt::policy::zero<1, 2>>>());
+static_assert(pt::verify<two, pt::policy::compose<pt::policy::data_parallel<2>, pt::policy::interlaced_pipeline<2, 2>,
+                                                  pt::policy::zero<1, 2>>>());

@@ -156,8 +156,8 @@ TEST_CASE("a stage without a backward pass takes no turns for it") {
   training t{{4}, {}, {}, {}};
   t.frozen = {"layer.0.* layer.1.*"};
   for (bool turns : {false, true}) {
-    planned<training> p(
-        pt::policy::pipeline_of{4, 4, turns ? &pt::schedule::one_f_one_b::order : &pt::schedule::gpipe::order}, t);
+    planned<training> p(pt::policy::pipeline_of{4, 4, turns ? &pt::schedule::one_f_one_b::order : &pt::schedule::gpipe::order},
+                        t);
     CHECK(describe(p.wrong_with) == "");
     const simulated s = run_in_order(p, [](pt::node const&) { return 1; });
     for (ran const& r : s.all) CHECK((r.when != pt::pass::backward || r.device >= 2));

@@ -67,7 +67,8 @@ struct played {
     for (ran const& r : s.all)
       if (const int k = kind_of(p.c.nodes[r.node]); k >= 0)
         stages[static_cast<std::size_t>(r.device)].push_back(
-            {static_cast<turn_kind>(k), std::stoi(std::string(p.g.name(p.c.nodes[r.node].op).view().substr(6))), r.index, r.begin, r.end});
+            {static_cast<turn_kind>(k), std::stoi(std::string(p.g.name(p.c.nodes[r.node].op).view().substr(6))), r.index, r.begin,
+             r.end});
     for (auto& turns : stages)
       std::sort(turns.begin(), turns.end(), [](turn const& a, turn const& b) { return a.begin < b.begin; });
   }
@@ -95,7 +96,8 @@ struct played {
   }
   std::string words(int stage) const {
     std::string s;
-    for (turn const& t : stages[static_cast<std::size_t>(stage)]) s += std::string(1, "FBW"[t.kind]) + std::to_string(t.micro) + " ";
+    for (turn const& t : stages[static_cast<std::size_t>(stage)])
+      s += std::string(1, "FBW"[t.kind]) + std::to_string(t.micro) + " ";
     return s;
   }
 };

@@ -66,7 +66,8 @@ TEST_CASE("memory does not grow with the number of micro-batches, but under GPip
 TEST_CASE("1F1B holds less than GPipe by m - (p - s) micro-batches on stage s, H2 more than H1") {
   constexpr std::int64_t activation = micro_batch * 64 * 4;
   const auto gpipe = arenas<16>(pt::schedule::gpipe{}), turns = arenas<16>(pt::schedule::one_f_one_b{}),
-             h1 = arenas<16>(pt::schedule::zero_bubble<pt::schedule::h1>{}), h2 = arenas<16>(pt::schedule::zero_bubble<pt::schedule::h2>{});
+             h1 = arenas<16>(pt::schedule::zero_bubble<pt::schedule::h1>{}),
+             h2 = arenas<16>(pt::schedule::zero_bubble<pt::schedule::h2>{});
   for (int stage : {1, 2}) {
     const auto s = static_cast<std::size_t>(stage);
     CHECK(gpipe[s] - turns[s] >= (16 - (4 - stage) - 1) * activation);

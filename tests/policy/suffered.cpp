@@ -20,7 +20,8 @@ pt::op_ref op_of_kind(pt::plan_base& plan, std::string_view kind) {
 bool is_cut(pt::plan_base& plan, pt::op_ref op, std::string_view axis, std::string_view mode) {
   pt::op_plan const& p = plan.of(op.id);
   for (int c = 0; c < p.cut_count; ++c)
-    if (p.cuts[c].dim >= 0 && op.entry().info->dims[p.cuts[c].dim].axis->name == axis && plan.modes()[p.cuts[c].mode].view() == mode)
+    if (p.cuts[c].dim >= 0 && op.entry().info->dims[p.cuts[c].dim].axis->name == axis &&
+        plan.modes()[p.cuts[c].mode].view() == mode)
       return true;
   return false;
 }
@@ -55,7 +56,8 @@ TEST_CASE("a table tied over the first and the last stage, the optimizer's state
     for (int stage : {1, 2, 3})
       for (pipeline_of how : {interleaved(2, 3), zero_bubble<pt::schedule::h1>(3, 3), zero_bubble<pt::schedule::v_shaped>(2, 3)})
         plans.push_back(composed("zero " + std::to_string(stage), data_parallel_of{2}, how, zero_of{stage, 2}));
-    plans.push_back(composed("interlaced", data_parallel_of{2}, interlaced_pipeline_of{3, 3, &pt::axis_of<models::vocabulary>::info}, zero_of{2, 2}));
+    plans.push_back(composed("interlaced", data_parallel_of{2},
+                             interlaced_pipeline_of{3, 3, &pt::axis_of<models::vocabulary>::info}, zero_of{2, 2}));
     gpt.check(plans);
   }
 }
@@ -80,11 +82,13 @@ TEST_CASE("a vocabulary of 50257 over 4 devices") {
     given["tokens"].all = {0, 12564, 12565, 25128, 25129, 50256};
     given["targets"].all = {12565, 50256, 37693, 0, 12564, 37692};
   };
-  CHECK(gpt.fault([](pt::plan_base& plan) {
-    tensor_parallel_of{4}(plan);
-    CHECK(is_cut(plan, op_of_kind(plan, "softmax_terms"), "vocabulary", "tensor"));
-    CHECK(is_cut(plan, op_of_kind(plan, "embedding"), "vocabulary", "tensor"));
-  }, {.steps = 1}) == "");
+  CHECK(gpt.fault(
+            [](pt::plan_base& plan) {
+              tensor_parallel_of{4}(plan);
+              CHECK(is_cut(plan, op_of_kind(plan, "softmax_terms"), "vocabulary", "tensor"));
+              CHECK(is_cut(plan, op_of_kind(plan, "embedding"), "vocabulary", "tensor"));
+            },
+            {.steps = 1}) == "");
 }
 
 TEST_CASE("gradients of norms whose sequence is in parts") {
@@ -125,15 +129,13 @@ TEST_CASE("micro-batches with different numbers of tokens that count, and with n
     targets[14] = 3;
   };
   gpt.check({composed("3 micro-batches", micro_batches_of{3}), composed("data 3", data_parallel_of{3}),
-             composed("data 2, 1f1b 2 x 3", data_parallel_of{2}, one_f_one_b(2, 3)),
-             composed("gpipe 3 x 6", gpipe(3, 6))});
+             composed("data 2, 1f1b 2 x 3", data_parallel_of{2}, one_f_one_b(2, 3)), composed("gpipe 3 x 6", gpipe(3, 6))});
 }
 
 TEST_CASE("a batch of 8 in 3 micro-batches") {
   tried<models::gpt> gpt({.samples = 8});
   gpt.check({composed("3 micro-batches", micro_batches_of{3}), composed("1f1b 2 x 3", one_f_one_b(2, 3)),
-             composed("data 2, gpipe 2 x 3", data_parallel_of{2}, gpipe(2, 3)),
-             composed("interleaved 2 x 3", interleaved(2, 3)),
+             composed("data 2, gpipe 2 x 3", data_parallel_of{2}, gpipe(2, 3)), composed("interleaved 2 x 3", interleaved(2, 3)),
              composed("zero bubble h1 2 x 3", zero_bubble<pt::schedule::h1>(2, 3)),
              composed("zero bubble v 2 x 3", zero_bubble<pt::schedule::v_shaped>(2, 3)),
              composed("interlaced 2 x 3", interlaced_pipeline_of{2, 3}),
@@ -156,7 +158,8 @@ struct drops {
 TEST_CASE("one dropout mask under every plan") {
   tried<drops> model({.samples = 7, .positions = 5, .inner = 9});
   const tensor_parallel_of tensor{3};
-  model.check({composed("data 3", data_parallel_of{3}), composed("micro-batches", micro_batches_of{4}), composed("tensor 3", tensor),
+  model.check({composed("data 3", data_parallel_of{3}), composed("micro-batches", micro_batches_of{4}),
+               composed("tensor 3", tensor),
                composed("data 2, tensor 3, micro-batches", data_parallel_of{2}, tensor, micro_batches_of{2}),
                composed("tensor 2, sequence", tensor_parallel_of{2}, sequence_parallel_of{2}),
                composed("1f1b 2 x 3", one_f_one_b(2, 3)), composed("run again", single_device{}, recompute_of{"dropout*"}),

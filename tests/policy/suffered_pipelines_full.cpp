@@ -50,7 +50,8 @@ TEST_CASE("two stages that both send first") {
   for (int micro : {1, 3})
     for (int lanes : {1, 2}) CHECK(model.fault(halves(micro), {.steps = 2, .on_threads = true, .lanes = lanes}) == "");
   for (int lanes : {1, 2})  // a stage sends what it made forward, its neighbour what it made backward
-    CHECK(model.fault([](pt::plan_base& plan) { one_f_one_b(2, 5)(plan); }, {.steps = 2, .on_threads = true, .lanes = lanes}) == "");
+    CHECK(model.fault([](pt::plan_base& plan) { one_f_one_b(2, 5)(plan); }, {.steps = 2, .on_threads = true, .lanes = lanes}) ==
+          "");
 }
 
 TEST_CASE("fewer micro-batches than stages") {

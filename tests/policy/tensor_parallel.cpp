@@ -66,7 +66,7 @@ TEST_CASE("the features between two linears, heads, and the vocabulary; never th
 
 TEST_CASE("in a chain of linears every other axis, so that weights are cut by column and by row in turn") {
   CHECK(found<deep>(2) == "class f1 f3");
-  CHECK(found<square>(2) == "");     // an op that has an axis under two letters
+  CHECK(found<square>(2) == "");  // an op that has an axis under two letters
 }
 
 TEST_CASE("a parameter used in another type is a parameter") { CHECK(found<mixed>(2) == "f1"); }

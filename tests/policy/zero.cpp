@@ -86,7 +86,8 @@ TEST_CASE("under micro-batches ZeRO 3 gathers a weight for every one, and holds 
     return n;
   };
   const auto two = lowered(compose<staged, pt::policy::zero<2, 4>>{}), three = lowered(compose<staged, pt::policy::zero<3, 4>>{}),
-             two_again = lowered(compose<again, pt::policy::zero<2, 4>>{}), three_again = lowered(compose<again, pt::policy::zero<3, 4>>{});
+             two_again = lowered(compose<again, pt::policy::zero<2, 4>>{}),
+             three_again = lowered(compose<again, pt::policy::zero<3, 4>>{});
   CHECK(gathers(three) == micro * (2 * tower::weights - 1));  // all but the first weight for the backward pass, too
   for (int stage : {0, 1}) {
     const auto at = static_cast<std::size_t>(stage);
@@ -130,7 +131,7 @@ TEST_CASE("under micro-batches ZeRO 2 and 3 scatter every gradient as it is made
     const planned_memory whole = with(true), pieces = with(false);
     CHECK(whole.scatters == tower::weights);
     CHECK(pieces.scatters == micro * tower::weights);
-    CHECK(whole.arena >= tower::weights * tower::weight_bytes);      // at the end of the last micro-batch
+    CHECK(whole.arena >= tower::weights * tower::weight_bytes);  // at the end of the last micro-batch
     CHECK(pieces.arena <= whole.arena - tower::weights * tower::weight_bytes * 3 / 4 + 4 * tower::weight_bytes);
   }
 }

@@ -14,7 +14,8 @@ TEST_CASE("the programs of simulate_on_host are those of the trainer") {
   pt::measure_options quick;
   quick.repetitions = 1;
   quick.pool = 1 << 16;
-  const pt::profile measured = pt::measure<training>(pt::cpu{.devices = 4, .threads = 1}, {}, quick, pt::bind<small::sample>(small_samples));
+  const pt::profile measured =
+      pt::measure<training>(pt::cpu{.devices = 4, .threads = 1}, {}, quick, pt::bind<small::sample>(small_samples));
   const pt::costs costs(pt::host_cluster(measured), measured);
   for (small_plan const& how : std::vector<small_plan>{{}, {2, 1, 1, 1}, {2, 2, 1, 3}, {1, 1, 2, 4}}) {
     const auto t = small_trainer(how, training{}, {.keep_gradients = false});

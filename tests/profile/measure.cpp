@@ -3,8 +3,8 @@
 
 #include <set>
 
-#include <partita/cost/costs.hpp>
 #include <partita/cost/cluster_file.hpp>
+#include <partita/cost/costs.hpp>
 #include <partita/cost/profile_file.hpp>
 #include <partita/planning.hpp>
 #include <partita/profile/host.hpp>

@@ -162,7 +162,8 @@ TEST_CASE("what an op waits for is not kept by much that others want") {
   const pt::lowering each(p.g, p.plan, p.c, how);
   auto first_reader = [&](pt::lowering const& s) {
     for (pt::instance const& i : s.order())
-      if (p.c.nodes[i.node].kind == pt::node_kind::compute && p.g.ops[p.c.nodes[i.node].op].info->kind == "embedding") return i.begin;
+      if (p.c.nodes[i.node].kind == pt::node_kind::compute && p.g.ops[p.c.nodes[i.node].op].info->kind == "embedding")
+        return i.begin;
     return std::int64_t{-1};
   };
   CHECK(first_reader(made) >= 0);

@@ -41,13 +41,14 @@ TEST_CASE("programs of 200 random plans are accepted") {
     REQUIRE_MESSAGE(p.rejected.empty(), p.words, p.rejected);
     const pt::program_finding of_step = pt::check_programs(p.g, p.step);
     CHECK_MESSAGE(!of_step, p.words, "\n  ", std::string(name_of(of_step.what)), ": ", of_step.words);
-    const pt::program_finding of_forward = pt::check_programs(p.g, p.forward, {.forward_only = true, .workspace = {}, .graphs = {}, .keys = {}});
+    const pt::program_finding of_forward =
+        pt::check_programs(p.g, p.forward, {.forward_only = true, .workspace = {}, .graphs = {}, .keys = {}});
     CHECK_MESSAGE(!of_forward, p.words, "\n  forward part: ", std::string(name_of(of_forward.what)), ": ", of_forward.words);
     devices += p.step.size();
     of_all.count(p.step);
     for (pt::program const& x : p.step) instructions += x.instructions.size();
   }
-  CHECK(devices > 400);        // the plans are plans
+  CHECK(devices > 400);  // the plans are plans
   CHECK(instructions > 50000);
   CHECK(of_all.idle == 0);
   CHECK(of_all.all > 100);

@@ -22,7 +22,8 @@ TEST_CASE("programs of many random plans are accepted") {
     REQUIRE_MESSAGE(p.rejected.empty(), p.words, p.rejected);
     const pt::program_finding of_step = pt::check_programs(p.g, p.step);
     CHECK_MESSAGE(!of_step, p.words, "\n  ", std::string(name_of(of_step.what)), ": ", of_step.words);
-    const pt::program_finding of_forward = pt::check_programs(p.g, p.forward, {.forward_only = true, .workspace = {}, .graphs = {}, .keys = {}});
+    const pt::program_finding of_forward =
+        pt::check_programs(p.g, p.forward, {.forward_only = true, .workspace = {}, .graphs = {}, .keys = {}});
     CHECK_MESSAGE(!of_forward, p.words, "\n  forward part: ", std::string(name_of(of_forward.what)), ": ", of_forward.words);
   }
 }

@@ -46,9 +46,7 @@ TEST_CASE("89 kinds of faults, each at random places of random plans, are found"
 TEST_CASE("faults that a check does not look for count as missed: this test can fail") {
   te::fault_trials trials(seeds());
   for (te::fault_kind const& kind : te::all_faults()) {
-    auto run = [&](int times) {
-      return trials.run(kind, times, [](te::injection const&) { return pt::program_finding{}; });
-    };
+    auto run = [&](int times) { return trials.run(kind, times, [](te::injection const&) { return pt::program_finding{}; }); };
     te::fault_count n = run(1);
     if (n.missed == 0) n = run(16);  // few ops read the whole extent of a letter
     CHECK_MESSAGE(n.missed > 0, kind.name, " is never noticed without the check: ", n.harmless, " times harmless");

@@ -100,10 +100,8 @@ std::string fault(pt::program const& p) {
     if (x.offset % 64 != 0) return "not aligned";
     for (std::size_t i = 0; i < n; ++i)
       for (std::size_t j = 0; j < i; ++j)
-        if (((touches(i, b, true) && touches(j, b, false)) || (touches(i, b, false) && touches(j, b, true))) &&
-            !before[i][j])
-          return "instructions " + std::to_string(j) + " and " + std::to_string(i) + " race on buffer " +
-                 std::to_string(b);
+        if (((touches(i, b, true) && touches(j, b, false)) || (touches(i, b, false) && touches(j, b, true))) && !before[i][j])
+          return "instructions " + std::to_string(j) + " and " + std::to_string(i) + " race on buffer " + std::to_string(b);
     for (std::size_t c = 0; c < b; ++c) {
       pt::buffer const& y = p.buffers[c];
       if (x.where != y.where || x.offset >= y.offset + y.bytes || y.offset >= x.offset + x.bytes) continue;
@@ -217,8 +215,8 @@ TEST_CASE("lives, offsets and waits of a small program") {
   CHECK(p.buffers[3].offset == p.buffers[1].offset);
   CHECK((p.buffers[2].first == 0 && p.buffers[2].last == 2));
   CHECK((p.buffers[3].first == 2 && p.buffers[3].last == 3));
-  CHECK((p.instructions[0].wait == 0 && p.instructions[1].wait == 1 && p.instructions[2].wait == 1 &&
-         p.instructions[3].wait == 0));
+  CHECK(
+      (p.instructions[0].wait == 0 && p.instructions[1].wait == 1 && p.instructions[2].wait == 1 && p.instructions[3].wait == 0));
   const pt::memory_report report = pt::report_memory(p);
   CHECK(report.peak_position == 0);
   CHECK(report.at_peak.size() == 2);
@@ -229,12 +227,12 @@ TEST_CASE("what nobody wrote is not read") {
   pt::program p;
   p.buffers = {make_buffer(8, 7), make_buffer(8)};
   add(p, pt::lane::compute, {0}, {1});
-  CHECK_THROWS_WITH_AS(pt::plan_memory(p),
-                       "memory: instruction 0 reads buffer 0 (tensor 7), which nothing has written before", pt::error);
+  CHECK_THROWS_WITH_AS(pt::plan_memory(p), "memory: instruction 0 reads buffer 0 (tensor 7), which nothing has written before",
+                       pt::error);
   p.buffers[0].from_start = true;
   pt::plan_memory(p);
   p.buffers.push_back(make_buffer(8, 9));
   p.buffers[2].to_end = true;
-  CHECK_THROWS_WITH_AS(pt::plan_memory(p),
-                       "memory: buffer 2 (tensor 9) is read after the program, but nothing writes it", pt::error);
+  CHECK_THROWS_WITH_AS(pt::plan_memory(p), "memory: buffer 2 (tensor 9) is read after the program, but nothing writes it",
+                       pt::error);
 }

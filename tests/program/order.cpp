@@ -52,7 +52,8 @@ template <class P> int wrong_pairs(P const& p, ordered const& o) {
           bool needed = true;
           for (int m = 0; m < made.time.count; ++m) {
             bool stored = false;
-            for (int q = 0; q < v.lay.count; ++q) stored = stored || (v.lay.parts[q].in_time() && v.lay.parts[q].mode == made.time.modes[m]);
+            for (int q = 0; q < v.lay.count; ++q)
+              stored = stored || (v.lay.parts[q].in_time() && v.lay.parts[q].mode == made.time.modes[m]);
             const int mine = index_of(n, r, made.time.modes[m]);
             if (stored && mine >= 0 && mine != index_of(made, w, made.time.modes[m])) needed = false;
           }
@@ -93,18 +94,24 @@ TEST_CASE("random plans: every edge is respected, whatever ops take") {
     pt::finding first;
     int broken = 0;
     // A wish has a vertex of its own: before it stands all of one moment, behind it all of the other.
-    std::vector<int> latest(static_cast<std::size_t>(o.ig.vertices), -1), earliest(static_cast<std::size_t>(o.ig.vertices), 1 << 30);
+    std::vector<int> latest(static_cast<std::size_t>(o.ig.vertices), -1),
+        earliest(static_cast<std::size_t>(o.ig.vertices), 1 << 30);
     pt::detail::each_edge(p.g, p.plan, p.c, o.ig, first, [&](int from, int to) {
       if (from < o.ig.instances && to < o.ig.instances)
         broken += o.position[static_cast<std::size_t>(from)] >= o.position[static_cast<std::size_t>(to)];
       else if (from >= o.ig.instances && to >= o.ig.instances)  // a sequence: what is before the one is before the other
-        latest[static_cast<std::size_t>(to)] = std::max(latest[static_cast<std::size_t>(to)], latest[static_cast<std::size_t>(from)]);
+        latest[static_cast<std::size_t>(to)] =
+            std::max(latest[static_cast<std::size_t>(to)], latest[static_cast<std::size_t>(from)]);
       else if (to >= o.ig.instances)
-        latest[static_cast<std::size_t>(to)] = std::max(latest[static_cast<std::size_t>(to)], o.position[static_cast<std::size_t>(from)]);
-      else earliest[static_cast<std::size_t>(from)] = std::min(earliest[static_cast<std::size_t>(from)], o.position[static_cast<std::size_t>(to)]);
+        latest[static_cast<std::size_t>(to)] =
+            std::max(latest[static_cast<std::size_t>(to)], o.position[static_cast<std::size_t>(from)]);
+      else
+        earliest[static_cast<std::size_t>(from)] =
+            std::min(earliest[static_cast<std::size_t>(from)], o.position[static_cast<std::size_t>(to)]);
     });
     CHECK(broken == 0);
-    for (int w = o.ig.instances; w < o.ig.vertices; ++w) CHECK(latest[static_cast<std::size_t>(w)] < earliest[static_cast<std::size_t>(w)]);
+    for (int w = o.ig.instances; w < o.ig.vertices; ++w)
+      CHECK(latest[static_cast<std::size_t>(w)] < earliest[static_cast<std::size_t>(w)]);
   }
   CHECK(plans == 120);
   CHECK(wishes > 100);
@@ -112,7 +119,8 @@ TEST_CASE("random plans: every edge is respected, whatever ops take") {
 
 TEST_CASE("the order is the same every time it is made") {
   auto names = [] {
-    planned<gpt> p(pt::policy::compose<pt::policy::data_parallel<2>, pt::policy::pipeline<2, pt::schedule::one_f_one_b, 4>>{}, {{2}, {}, {}, {}});
+    planned<gpt> p(pt::policy::compose<pt::policy::data_parallel<2>, pt::policy::pipeline<2, pt::schedule::one_f_one_b, 4>>{},
+                   {{2}, {}, {}, {}});
     const ordered o = make_order(p, [&](pt::node const& n) { return n.op % 7 + 1; });
     std::vector<std::pair<int, int>> all;
     for (pt::instance const& i : o.order) all.emplace_back(i.node, i.index);

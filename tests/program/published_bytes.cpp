@@ -157,7 +157,8 @@ TEST_CASE("activations kept per layer in bf16 are Korthikanti's, with selective 
   const std::size_t gathered = 2 * (2 * sbh - 2 * sbh / t);  // of the two norms' outputs, as above
   CHECK(kept_per_layer<pt::bf16>(x, [](pt::plan_base& p) { pt::policy::single_device{}(p); }) ==
         none - masks - attention + norms + sums);
-  CHECK(kept_per_layer<pt::bf16>(x, [&](pt::plan_base& p) { tensor(p); }) == tensor_cut - masks - attention / t + norms + sums / t);
+  CHECK(kept_per_layer<pt::bf16>(x, [&](pt::plan_base& p) { tensor(p); }) ==
+        tensor_cut - masks - attention / t + norms + sums / t);
   CHECK(kept_per_layer<pt::bf16>(x, both) == both_cut - masks / t - attention / t + norms / t + sums / t + gathered);
   // Attention makes its probabilities again in any case, so that what is kept is their selective row without the policy.
   // With it the sums are made again too.
@@ -194,10 +195,13 @@ TEST_CASE("bytes of ZeRO's stages at 64 devices, 7.5B parameters") {
     std::size_t n = 0, stored = 0, used = 0, gathered = 0, gradients = 0;
   };
   auto of = [&](int stage) {
-    const lowered<pt::bf16> l(37, x, [&](pt::plan_base& p) {
-      pt::policy::data_parallel_of{static_cast<int>(N)}(p);
-      if (stage > 0) pt::policy::zero_of{stage, static_cast<int>(N)}(p);
-    }, 12'800);
+    const lowered<pt::bf16> l(
+        37, x,
+        [&](pt::plan_base& p) {
+          pt::policy::data_parallel_of{static_cast<int>(N)}(p);
+          if (stage > 0) pt::policy::zero_of{stage, static_cast<int>(N)}(p);
+        },
+        12'800);
     bytes r;
     for (pt::op_entry const& e : l.g.ops)
       if (e.info->source == pt::source_kind::parameter) {
@@ -225,9 +229,11 @@ TEST_CASE("bytes of ZeRO's stages at 64 devices, 7.5B parameters") {
     // The gradients as they reach the update.
     std::vector<std::size_t> gradient(static_cast<std::size_t>(l.g.tensors.size));
     for (pt::buffer const& b : l.p.buffers)
-      if (b.tensor >= 0) gradient[static_cast<std::size_t>(b.tensor)] = std::max(gradient[static_cast<std::size_t>(b.tensor)], b.bytes);
+      if (b.tensor >= 0)
+        gradient[static_cast<std::size_t>(b.tensor)] = std::max(gradient[static_cast<std::size_t>(b.tensor)], b.bytes);
     for (pt::op_entry const& e : l.g.ops)
-      if (e.info->source == pt::source_kind::parameter) r.gradients += gradient[static_cast<std::size_t>(l.g.tensors[e.first_output].gradient)];
+      if (e.info->source == pt::source_kind::parameter)
+        r.gradients += gradient[static_cast<std::size_t>(l.g.tensors[e.first_output].gradient)];
     return r;
   };
   bytes each[4];
@@ -238,7 +244,8 @@ TEST_CASE("bytes of ZeRO's stages at 64 devices, 7.5B parameters") {
     return stage == 0 ? 16 * n : stage == 1 ? 4 * n + 12 * n / N : stage == 2 ? 2 * n + 14 * n / N : 16 * n / N;
   };
   const double printed[]{120, 31.4, 16.6, 1.9};
-  for (int stage = 0; stage < 4; ++stage) CHECK(std::abs(static_cast<double>(published(stage)) * 1e-9 / printed[stage] - 1) < 0.02);
+  for (int stage = 0; stage < 4; ++stage)
+    CHECK(std::abs(static_cast<double>(published(stage)) * 1e-9 / printed[stage] - 1) < 0.02);
   auto all = [&](int stage) { return each[stage].stored + each[stage].used + each[stage].gradients; };
   // The parameter in f32 is what the optimizer's copy is: stages 1 and 2 leave it whole, 4n (1 - 1/N) more. Gradients in f32:
   // 2n more, or 2n/N. Stage 1 sums gradients whole, in bf16: what is made of that for the update is a piece in f32.
@@ -266,11 +273,14 @@ TEST_CASE("ZeRO of a model in bf16 computes what its graph says") {
   for (int stage : {1, 2, 3})
     for (int replicas : {2, 3})
       for (int micro : {1, 2}) {
-        const lowered<pt::bf16> l(2, {.s = 5, .b = 7, .h = 12, .a = 3}, [&](pt::plan_base& p) {
-          pt::policy::data_parallel_of{replicas}(p);
-          pt::policy::micro_batches_of{micro}(p);
-          pt::policy::zero_of{stage, replicas}(p);
-        }, 13, true);
+        const lowered<pt::bf16> l(
+            2, {.s = 5, .b = 7, .h = 12, .a = 3},
+            [&](pt::plan_base& p) {
+              pt::policy::data_parallel_of{replicas}(p);
+              pt::policy::micro_batches_of{micro}(p);
+              pt::policy::zero_of{stage, replicas}(p);
+            },
+            13, true);
         CHECK(l.wrong == "");
       }
 }

@@ -14,10 +14,11 @@ using namespace partita::policy;
 random_case case_of(random_model const& model, std::size_t slots = 3) {
   random_case c;
   c.model = model;
-  c.extents = {pt::bind<axes::sample>(9),  pt::bind<axes::position>(8), pt::bind<axes::key>(8),   pt::bind<axes::front>(3),
-               pt::bind<axes::rest>(5),    pt::bind<axes::vocabulary>(11), pt::bind<axes::hidden>(10), pt::bind<axes::head>(4),
-               pt::bind<axes::share>(2),   pt::bind<axes::width>(4),    pt::bind<axes::joined>(16), pt::bind<axes::inner>(9),
-               pt::bind<axes::feature>(5), pt::bind<axes::label>(3),    pt::bind<axes::expert>(4),  pt::bind<axes::slot>(slots)};
+  c.extents = {
+      pt::bind<axes::sample>(9),  pt::bind<axes::position>(8),    pt::bind<axes::key>(8),     pt::bind<axes::front>(3),
+      pt::bind<axes::rest>(5),    pt::bind<axes::vocabulary>(11), pt::bind<axes::hidden>(10), pt::bind<axes::head>(4),
+      pt::bind<axes::share>(2),   pt::bind<axes::width>(4),       pt::bind<axes::joined>(16), pt::bind<axes::inner>(9),
+      pt::bind<axes::feature>(5), pt::bind<axes::label>(3),       pt::bind<axes::expert>(4),  pt::bind<axes::slot>(slots)};
   return c;
 }
 // A GPT, of blocks that share a weight.
@@ -58,23 +59,28 @@ std::vector<named_plan> rings() {
           composed("folded ring 2, 1f1b 2 x 3, recompute", ring(2, folded), one_f_one_b(2, 3), again)};
 }
 std::vector<named_plan> plans_of_passes() {
-  return {composed("3f1b 1 x 3", three_f_one_b(1, 3)), composed("3f1b 2 x 4", three_f_one_b(2, 4)),
-          composed("3f1b 3 x 5", three_f_one_b(3, 5)), composed("3f1b 8 x 2", three_f_one_b(8, 2)),
+  return {composed("3f1b 1 x 3", three_f_one_b(1, 3)),
+          composed("3f1b 2 x 4", three_f_one_b(2, 4)),
+          composed("3f1b 3 x 5", three_f_one_b(3, 5)),
+          composed("3f1b 8 x 2", three_f_one_b(8, 2)),
           composed("data 4, 3f1b 2 x 2, zero 2", data_parallel_of{4}, three_f_one_b(2, 2), zero_of{2, 4}),
-          composed("data 2, tensor 2, 3f1b 2 x 2, zero 1", data_parallel_of{2}, tensor_parallel_of{2}, three_f_one_b(2, 2), zero_of{1, 2})};
+          composed("data 2, tensor 2, 3f1b 2 x 2, zero 1", data_parallel_of{2}, tensor_parallel_of{2}, three_f_one_b(2, 2),
+                   zero_of{1, 2})};
 }
 // What is in common_plans() has few devices: each policy over all eight.
 std::vector<named_plan> plans_on_eight() {
-  return {composed("data 8, zero 3", data_parallel_of{8}, zero_of{3, 8}),
-          composed("tensor 8, sequence", tensor_parallel_of{8}, sequence_parallel_of{8, &pt::axis_of<axes::position>::info}),
-          composed("data 2, context 4", data_parallel_of{2}, context_parallel_of{4, &pt::axis_of<axes::position>::info, &pt::axis_of<axes::head>::info}),
-          composed("gpipe 8 x 3", gpipe(8, 3)),
-          composed("1f1b 8 x 4", one_f_one_b(8, 4)),
-          composed("data 2, interleaved 4 x 4", data_parallel_of{2}, interleaved(4, 4)),
-          composed("zero bubble h1 8 x 3", zero_bubble<pt::schedule::h1>(8, 3)),
-          composed("data 2, zero bubble h2 4 x 2, zero 2", data_parallel_of{2}, zero_bubble<pt::schedule::h2>(4, 2), zero_of{2, 2}),
-          composed("zero bubble v 8 x 2", zero_bubble<pt::schedule::v_shaped>(8, 2)),
-          composed("data 2, interlaced 4 x 2", data_parallel_of{2}, interlaced_pipeline_of{4, 2})};
+  return {
+      composed("data 8, zero 3", data_parallel_of{8}, zero_of{3, 8}),
+      composed("tensor 8, sequence", tensor_parallel_of{8}, sequence_parallel_of{8, &pt::axis_of<axes::position>::info}),
+      composed("data 2, context 4", data_parallel_of{2},
+               context_parallel_of{4, &pt::axis_of<axes::position>::info, &pt::axis_of<axes::head>::info}),
+      composed("gpipe 8 x 3", gpipe(8, 3)),
+      composed("1f1b 8 x 4", one_f_one_b(8, 4)),
+      composed("data 2, interleaved 4 x 4", data_parallel_of{2}, interleaved(4, 4)),
+      composed("zero bubble h1 8 x 3", zero_bubble<pt::schedule::h1>(8, 3)),
+      composed("data 2, zero bubble h2 4 x 2, zero 2", data_parallel_of{2}, zero_bubble<pt::schedule::h2>(4, 2), zero_of{2, 2}),
+      composed("zero bubble v 8 x 2", zero_bubble<pt::schedule::v_shaped>(8, 2)),
+      composed("data 2, interlaced 4 x 2", data_parallel_of{2}, interlaced_pipeline_of{4, 2})};
 }
 void check(random_case const& c, pt::dtype type, std::vector<named_plan> const& plans, int steps = 1) {
   const auto trial = make_pretended_trial(c, 1, type);

@@ -45,8 +45,7 @@ class fed {
 
 template <class Training, dtype Type> class trial_in final : public pretended_trial {
  public:
-  trial_in(random_case const& c, unsigned seed)
-      : case_(c), seed_(seed), on_gpu_(trial_training<Training>(c, seed), c.extents) {}
+  trial_in(random_case const& c, unsigned seed) : case_(c), seed_(seed), on_gpu_(trial_training<Training>(c, seed), c.extents) {}
 
   std::string fault(std::function<void(plan_base&)> const& make, int steps) override {
     const pretend::machine machine({.devices = 16, .seed = seed_});

@@ -12,9 +12,9 @@ namespace {
 
 namespace pt = partita;
 struct batch : pt::axis<"batch", 4096> {};
-struct in    : pt::axis<"in", 256> {};
-struct ffn   : pt::axis<"ffn", 256> {};
-struct out   : pt::axis<"class", 256> {};
+struct in : pt::axis<"in", 256> {};
+struct ffn : pt::axis<"ffn", 256> {};
+struct out : pt::axis<"class", 256> {};
 
 struct mlp {
   constexpr auto operator()(auto& g) const {

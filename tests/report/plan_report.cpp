@@ -73,12 +73,13 @@ TEST_CASE("layers that are planned alike are one entry of the table") {
 TEST_CASE("the page about a plan") {
   const auto p = pt::plan<model>::by(policy{});
   const pt::simulation s = pt::simulate<model>(p, pt::preset::dgx_a100());
-  const std::string page = pt::plan_report({.title = "a <plan>",
-                                            .simulated = &s,
-                                            .facts = {{"model", "five layers"}},
-                                            .why = "memory",
-                                            .considered = {{"data 8", 2 * s.seconds, std::size_t{1} << 30, false, "does not fit"}},
-                                            .lower_bound = s.seconds / 2});
+  const std::string page =
+      pt::plan_report({.title = "a <plan>",
+                       .simulated = &s,
+                       .facts = {{"model", "five layers"}},
+                       .why = "memory",
+                       .considered = {{"data 8", 2 * s.seconds, std::size_t{1} << 30, false, "does not fit"}},
+                       .lower_bound = s.seconds / 2});
   CHECK(page.find("a &lt;plan&gt;") != std::string::npos);
   CHECK(page.find("first&lt;") != std::string::npos);
   CHECK(page.find("http") == std::string::npos);  // nothing is fetched

@@ -27,7 +27,8 @@ struct roomy {
   static constexpr pt::plain_machine of{.flops = 1e9, .bandwidth = 1e12, .launch = 0, .alpha = 1e-5, .beta = 1e-9, .memory = 1e9};
 };
 struct tight {  // the first weight, 1.6 MB, and its gradient must be cut
-  static constexpr pt::plain_machine of{.flops = 1e9, .bandwidth = 1e12, .launch = 0, .alpha = 1e-5, .beta = 1e-9, .memory = 2.5e6};
+  static constexpr pt::plain_machine of{
+      .flops = 1e9, .bandwidth = 1e12, .launch = 0, .alpha = 1e-5, .beta = 1e-9, .memory = 2.5e6};
 };
 struct dear {  // what is sent costs more than what is saved
   static constexpr pt::plain_machine of{.flops = 1e9, .bandwidth = 1e12, .launch = 0, .alpha = 1, .beta = 1e-9, .memory = 1e9};

@@ -66,7 +66,9 @@ TEST_CASE("a frontier is the Pareto set of all choices") {
   for (unsigned seed = 300; seed < 330; ++seed) {
     const spaces::problem p = testing::random_space(seed).make();
     std::vector<std::pair<double, double>> all;
-    spaces::detail::enumeration::all(p, [&](spaces::choice const&, spaces::total const& t) { all.push_back({t.time, t.memory}); });
+    spaces::detail::enumeration::all(p, [&](spaces::choice const&, spaces::total const& t) {
+      all.push_back({t.time, t.memory});
+    });
     std::sort(all.begin(), all.end());
     std::vector<std::pair<double, double>> best;
     for (auto const& x : all)

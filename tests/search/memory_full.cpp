@@ -46,13 +46,16 @@ template <class Model> void try_points(Model const& model, unsigned seed, int po
     if (!x.found()) continue;
     plan_base p(empty.traced());
     spaces::chosen(space, x)(p);
-    if (!given.coshard.empty() && (!runs_in_turns(space, x) || spaces::time_and_memory(space.of(), s, x).time > spaces::changes::impossible)) continue;
+    if (!given.coshard.empty() &&
+        (!runs_in_turns(space, x) || spaces::time_and_memory(space.of(), s, x).time > spaces::changes::impossible))
+      continue;
     const double counted = spaces::time_and_memory(space.of(), s, x).memory, held = lowered_bytes(empty.traced(), p);
     CAPTURE(i);
     CAPTURE(s.devices);
     CAPTURE(s.micro_batches);
     CAPTURE(space.of().configurations[static_cast<std::size_t>(c)].stages);
-    CAPTURE(static_cast<int>(space.shapes()[static_cast<std::size_t>(space.of().configurations[static_cast<std::size_t>(c)].shape)].schedule.kind));
+    CAPTURE(static_cast<int>(
+        space.shapes()[static_cast<std::size_t>(space.of().configurations[static_cast<std::size_t>(c)].shape)].schedule.kind));
     CHECK(held <= counted);
     closest = std::min(closest, counted / held);
     farthest = std::max(farthest, counted / held);

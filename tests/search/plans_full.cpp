@@ -38,7 +38,8 @@ struct scaled {
 };
 
 template <class Model> void try_points(constraints const& given, unsigned seed, int points) {
-  const testing::models::sizes sizes{.samples = 8, .positions = 6, .vocabulary = 12, .hidden = 8, .heads = 4, .width = 4, .inner = 8};
+  const testing::models::sizes sizes{
+      .samples = 8, .positions = 6, .vocabulary = 12, .hidden = 8, .heads = 4, .width = 4, .inner = 8};
   testing::tried<Model> both(sizes);
   const costs k(small_cluster(6));
   const spaces::plan_space space(both.graph(), both.forward_ops(), k, given);

@@ -47,7 +47,8 @@ struct model_with_views {
       auto s = scope(g, "block", l);
       auto read = rename<position, other_position>(linear(y, param<f32, inner, hidden>(g, "read.weight")));
       auto scores = einsum<"b s m, b t m -> b s t">(linear(y, param<f32, inner, hidden>(g, "asked.weight")), read);
-      y = y + linear(einsum<"b s t, b t m -> b s m">(softmax<other_position>(scores), read), param<f32, hidden, inner>(g, "out.weight"));
+      y = y + linear(einsum<"b s t, b t m -> b s m">(softmax<other_position>(scores), read),
+                     param<f32, hidden, inner>(g, "out.weight"));
     }
     return cross_entropy(linear(y, param<f32, inner, word>(g, "words.weight")), targets);
   }
@@ -90,8 +91,10 @@ template <class Model> void try_needs(Model const& of, constraints const& given)
     for (spaces::stage_choice const& stage : x.stages)
       for (std::size_t n = 0; n < stage.segments.size(); ++n) {
         const std::size_t kind = static_cast<std::size_t>(p.chain[static_cast<std::size_t>(stage.begin) + n]);
-        spaces::variant const& v = s.grids[static_cast<std::size_t>(stage.grid)].kinds[kind][static_cast<std::size_t>(stage.segments[n].variant)];
-        const spaces::segment_cost own = spaces::cost_in_stage(spaces::cost_of(*v.costs, stage.segments[n].options.data()), v.replays);
+        spaces::variant const& v =
+            s.grids[static_cast<std::size_t>(stage.grid)].kinds[kind][static_cast<std::size_t>(stage.segments[n].variant)];
+        const spaces::segment_cost own =
+            spaces::cost_in_stage(spaces::cost_of(*v.costs, stage.segments[n].options.data()), v.replays);
         spaces::segment_needs const& least = needs.kinds[kind];
         CHECK(least.seconds + (v.replays ? least.again : 0) <= own.time * rounding + 1e-15);
         CHECK(least.step <= own.step * rounding);
@@ -100,7 +103,8 @@ template <class Model> void try_needs(Model const& of, constraints const& given)
       }
     // In the memory that the point takes nothing is faster than the bound.
     const spaces::total t = spaces::time_and_memory(p, s, x);
-    const double bound = spaces::stage_packing(configured, stretches.counts(), needs, t.memory).least(configured.bound, spaces::infinite);
+    const double bound =
+        spaces::stage_packing(configured, stretches.counts(), needs, t.memory).least(configured.bound, spaces::infinite);
     CHECK(bound <= t.time * rounding);
     nearest = std::max(nearest, bound / t.time);
   }
@@ -112,7 +116,8 @@ TEST_CASE("what a segment needs at the least, known before any table is made, is
   constraints given;
   try_needs(model{}, given);
   try_needs(model_with_views{}, given);
-  given.schedules = {schedule_kind::zero_bubble_h1, schedule_kind::zero_bubble_h2, schedule_kind::interleaved, schedule_kind::gpipe};
+  given.schedules = {schedule_kind::zero_bubble_h1, schedule_kind::zero_bubble_h2, schedule_kind::interleaved,
+                     schedule_kind::gpipe};
   try_needs(model{}, given);
   given = {};
   given.coshard = {2, 4};
@@ -193,8 +198,9 @@ TEST_CASE("less memory makes plans slower, until none fits") {
 
 TEST_CASE("more choices never give a slower plan; where memory binds, co-shard gives a faster one") {
   const double free = time_of({});
-  constraints more = constrained<only::coshard<2, 4>, only::schedules<schedule_kind::one_f_one_b, schedule_kind::interleaved,
-                                                                      schedule_kind::zero_bubble_h1, schedule_kind::zero_bubble_h2>>();
+  constraints more =
+      constrained<only::coshard<2, 4>, only::schedules<schedule_kind::one_f_one_b, schedule_kind::interleaved,
+                                                       schedule_kind::zero_bubble_h1, schedule_kind::zero_bubble_h2>>();
   CHECK(time_of(more) <= free);
   // One device and one micro-batch: to hold less, blocks run again, or in turns.
   constraints plain = constrained<only::devices<1>, only::micro_batches<1>>(), turns = plain;
@@ -208,10 +214,11 @@ TEST_CASE("more choices never give a slower plan; where memory binds, co-shard g
       with = time_of(turns, &r);
       CHECK(r.memory <= memory);
       without = time_of(plain);
-    } catch (error const&) {
-    }
+    } catch (error const&) {}
     CHECK(with <= without);
-    if (with < without) better = better || std::any_of(r.why.of_stages.begin(), r.why.of_stages.end(), [](found_stage const& s) { return s.in_turns > 0; });
+    if (with < without)
+      better = better ||
+               std::any_of(r.why.of_stages.begin(), r.why.of_stages.end(), [](found_stage const& s) { return s.in_turns > 0; });
   }
   CHECK(better);
 }
@@ -232,7 +239,8 @@ TEST_CASE("no plan of a configuration is faster than its bound, which is known b
   const plan<trained> empty{trained{}};
   const costs k(slow_cluster());
   constraints given;
-  given.schedules = {schedule_kind::one_f_one_b, schedule_kind::interleaved, schedule_kind::zero_bubble_h1, schedule_kind::zero_bubble_h2};
+  given.schedules = {schedule_kind::one_f_one_b, schedule_kind::interleaved, schedule_kind::zero_bubble_h1,
+                     schedule_kind::zero_bubble_h2};
   given.coshard = {2};
   const spaces::plan_space space(empty.traced(), empty.traced().forward_count, k, given);
   double closest = 0;
@@ -273,13 +281,13 @@ TEST_CASE("constraints that leave nothing say which") {
   auto message = [](constraints const& given) {
     try {
       search<trained>(slow_cluster(), given);
-    } catch (error const& e) {
-      return std::string(e.what());
-    }
+    } catch (error const& e) { return std::string(e.what()); }
     return std::string();
   };
-  CHECK(message(constrained<only::axes<"block.0.up">, only::pieces<"block.0.up", 2, 8>>()).find("block.0.up") != std::string::npos);
-  CHECK(message(constrained<only::micro_batches<4, 0>>()) == "search: the constraint 'micro_batches' has 0; give numbers from 1 on");
+  CHECK(message(constrained<only::axes<"block.0.up">, only::pieces<"block.0.up", 2, 8>>()).find("block.0.up") !=
+        std::string::npos);
+  CHECK(message(constrained<only::micro_batches<4, 0>>()) ==
+        "search: the constraint 'micro_batches' has 0; give numbers from 1 on");
   CHECK(message(constrained<only::chunks<-1>>()).find("'chunks' has -1") != std::string::npos);
   CHECK(message(constrained<only::zero<4>>()).find("'zero' has 4; give numbers from 0 to 3") != std::string::npos);
   CHECK(message(constrained<only::devices<-2>>()).find("'devices' is -2") != std::string::npos);
@@ -329,7 +337,8 @@ TEST_CASE("an expert's plans are simulated, and the best of both is no slower th
   CHECK(best.seconds <= experts.front().seconds);
   CHECK(best.seconds <= best.found_seconds);
   CHECK(!best.plan.check());
-  MESSAGE("simulated: found " << best.found_seconds << " s, the expert's best (" << experts.front().cuts.name() << ") " << best.expert_seconds << " s");
+  MESSAGE("simulated: found " << best.found_seconds << " s, the expert's best (" << experts.front().cuts.name() << ") "
+                              << best.expert_seconds << " s");
 }
 
 TEST_CASE("a search from a plan is never worse than the plan") {

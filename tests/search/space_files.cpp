@@ -64,8 +64,13 @@ TEST_CASE("what is wrong in a file is told") {
   says([](document& x) { x.tables[0].variables[0][0][2] = -1; }, "tables[0]: a cost is -1");
   says([](document& x) { x.tables[0].variables[0].clear(), x.tables[0].pairs.clear(); }, "tables[0]: a variable has no option");
   says([](document& x) { x.tables[0].variables.resize(1), x.tables[0].pairs.clear(); }, "tables[0]: a table needs an entry");
-  says([](document& x) { x.tables[0].pairs[0].a = x.tables[0].pairs[0].b = 0, x.tables[0].pairs[0].costs.assign(std::size_t{1} * x.tables[0].variables[0].size() * x.tables[0].variables[0].size(), std::vector<double>(7)); },
-       "tables[0]: variable 0 is paired with itself");
+  says(
+      [](document& x) {
+        x.tables[0].pairs[0].a = x.tables[0].pairs[0].b = 0,
+        x.tables[0].pairs[0].costs.assign(std::size_t{1} * x.tables[0].variables[0].size() * x.tables[0].variables[0].size(),
+                                          std::vector<double>(7));
+      },
+      "tables[0]: variable 0 is paired with itself");
   says([](document& x) { x.shapes[0].grids[0].kinds[0][0].table = -1; }, "shapes[0]: table -1 of ");
   says([](document& x) { x.shapes[0].grids[0].kinds[0].clear(); }, "shapes[0], grid 0: kind 0 has no variant");
   says([](document& x) { x.shapes[0].grids.clear(); }, "shapes[0] has no grid");

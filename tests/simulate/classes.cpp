@@ -34,7 +34,8 @@ pt::rank_classes each_alone(int devices) {
   }
   return r;
 }
-pt::simulation run(pt::lowering const& shared, pt::costs const& k, pt::rank_classes const& classes, pt::simulate_options const& how) {
+pt::simulation run(pt::lowering const& shared, pt::costs const& k, pt::rank_classes const& classes,
+                   pt::simulate_options const& how) {
   std::vector<pt::program> programs;
   for (pt::rank_class const& c : classes.all) programs.push_back(pt::lower(shared, c.rank));
   return pt::simulate(shared, k, classes, std::move(programs), how);
@@ -83,7 +84,8 @@ template <class Training> int compare(unsigned seeds, auto model_of) {
         const std::size_t lane = c.what.instructions[i].where == pt::lane::compute ? 0 : 1;
         CHECK(c.times[i].end >= c.times[i].begin);
         if (!done[lane].empty()) CHECK(c.times[i].begin >= done[lane].back());
-        if (const int wait = c.what.instructions[i].wait; wait > 0) CHECK(c.times[i].begin >= done[1 - lane][static_cast<std::size_t>(wait) - 1]);
+        if (const int wait = c.what.instructions[i].wait; wait > 0)
+          CHECK(c.times[i].begin >= done[1 - lane][static_cast<std::size_t>(wait) - 1]);
         done[lane].push_back(c.times[i].end);
       }
     }

@@ -93,7 +93,9 @@ result run(stages const& how, double forward, double backward, double weights = 
     for (pt::buffer const& x : p.buffers) {
       if (x.tensor < 0 || x.first < 0) continue;
       pt::op_entry const& e = g.ops[g.tensors[x.tensor].op];
-      if (e.info->kind != "relu" || e.when != pt::pass::forward || g.name(g.tensors[x.tensor].op).view() != "block." + std::to_string(rank) + ".relu") continue;
+      if (e.info->kind != "relu" || e.when != pt::pass::forward ||
+          g.name(g.tensors[x.tensor].op).view() != "block." + std::to_string(rank) + ".relu")
+        continue;
       for (int at = x.first; at <= x.last; ++at) ++live[static_cast<std::size_t>(at)];
     }
     r.held.push_back(*std::max_element(live.begin(), live.end()));

@@ -12,14 +12,14 @@ namespace pt = partita;
 
 namespace {
 
-struct sample     : pt::axis<"sample"> {};
-struct position   : pt::axis<"position", 2048> {};
-struct key        : pt::axis<"key", 2048> {};
+struct sample : pt::axis<"sample"> {};
+struct position : pt::axis<"position", 2048> {};
+struct key : pt::axis<"key", 2048> {};
 struct vocabulary : pt::axis<"vocabulary", 51200> {};
-struct hidden     : pt::axis<"hidden"> {};
-struct head       : pt::axis<"head"> {};
-struct width      : pt::axis<"width"> {};
-struct inner      : pt::axis<"inner"> {};
+struct hidden : pt::axis<"hidden"> {};
+struct head : pt::axis<"head"> {};
+struct width : pt::axis<"width"> {};
+struct inner : pt::axis<"inner"> {};
 
 // As Megatron-LM of that time builds a GPT: probabilities are kept in memory, and dropped out.
 struct megatron {
@@ -50,11 +50,16 @@ struct megatron {
           auto scores = pt::einsum<"b s n d, b t n d -> b n s t">(q, k) * 0.125;
           return pt::einsum<"b n s t, b t n d -> b s n d">(pt::dropout(pt::softmax<key>(scores), 0.1), v);
         }();
-        x = x + pt::dropout(pt::linear(core, pt::param<bf16, head, width, hidden>(g, "out.weight"), pt::param<bf16, hidden>(g, "out.bias", pt::zeros)), 0.1);
+        x = x + pt::dropout(pt::linear(core, pt::param<bf16, head, width, hidden>(g, "out.weight"),
+                                       pt::param<bf16, hidden>(g, "out.bias", pt::zeros)),
+                            0.1);
       }
       auto s = pt::scope(g, "mlp");
-      auto h = pt::gelu(pt::linear(norm(x), pt::param<bf16, hidden, inner>(g, "up.weight"), pt::param<bf16, inner>(g, "up.bias", pt::zeros)));
-      x = x + pt::dropout(pt::linear(h, pt::param<bf16, inner, hidden>(g, "down.weight"), pt::param<bf16, hidden>(g, "down.bias", pt::zeros)), 0.1);
+      auto h = pt::gelu(
+          pt::linear(norm(x), pt::param<bf16, hidden, inner>(g, "up.weight"), pt::param<bf16, inner>(g, "up.bias", pt::zeros)));
+      x = x + pt::dropout(pt::linear(h, pt::param<bf16, inner, hidden>(g, "down.weight"),
+                                     pt::param<bf16, hidden>(g, "down.bias", pt::zeros)),
+                          0.1);
     }
     return pt::cross_entropy(pt::linear(norm(x), table), targets);
   }
@@ -75,7 +80,9 @@ struct plan_as_published {
         const std::string name(op.name().view());
         int part = parts - 1;
         if (name.rfind("block.", 0) == 0) part = std::stoi(name.substr(6)) * parts / c.layers;
-        else if (name == "tokens" || name.rfind("wte.weight", 0) == 0 || name.rfind("wpe", 0) == 0 || op.kind() == "embedding" || name == "dropout") part = 0;
+        else if (name == "tokens" || name.rfind("wte.weight", 0) == 0 || name.rfind("wpe", 0) == 0 || op.kind() == "embedding" ||
+                 name == "dropout")
+          part = 0;
         plan.op_assign(op, pt::at{"stage", part % c.stages, c.stages});
         if (c.chunks > 1) plan.op_assign(op, pt::phase{"chunk", part / c.stages});
       }
@@ -90,8 +97,9 @@ struct plan_as_published {
 pt::simulation run(configuration const& c, pt::cluster const& on) {
   const std::size_t heads = static_cast<std::size_t>(c.heads), h = static_cast<std::size_t>(c.hidden);
   pt::training<megatron, pt::adamw, pt::clip_norm> model{{c.layers}, {}, {}, {}};
-  auto plan = pt::plan<decltype(model)>::by(plan_as_published{c}, model, pt::bind<sample>(static_cast<std::size_t>(c.micro_batches * c.micro_batch)),
-                                           pt::bind<hidden>(h), pt::bind<head>(heads), pt::bind<width>(h / heads), pt::bind<inner>(4 * h));
+  auto plan = pt::plan<decltype(model)>::by(
+      plan_as_published{c}, model, pt::bind<sample>(static_cast<std::size_t>(c.micro_batches * c.micro_batch)),
+      pt::bind<hidden>(h), pt::bind<head>(heads), pt::bind<width>(h / heads), pt::bind<inner>(4 * h));
   return pt::simulate(plan, on);
 }
 // FLOPs of a GPT step, as the paper counts them: 72 B L s h^2 (1 + s / 6h + v / 12hL).
@@ -115,7 +123,7 @@ TEST_CASE("Korthikanti's table 5 within 5%") {
     CAPTURE(s.parts.exposed);
     CAPTURE(s.parts.bubble);
     CHECK(flops / peak / c.seconds == doctest::Approx(c.mfu).epsilon(0.003));  // the paper's own two columns
-    CHECK(s.model_flops == doctest::Approx(flops).epsilon(0.03));              // the op library's count, element-wise ops included
+    CHECK(s.model_flops == doctest::Approx(flops).epsilon(0.03));  // the op library's count, element-wise ops included
     CHECK(s.seconds == doctest::Approx(c.seconds).epsilon(0.05));
   }
 }

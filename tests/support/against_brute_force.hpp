@@ -25,7 +25,9 @@ inline std::string compare_with_brute_force(unsigned seed, int& without_plan) {
     p.limit = limit;
     const spaces::exact_outcome found = spaces::exact(p);
     without_plan += best == spaces::infinite;
-    auto say = [&](char const* what, double value) { wrong << "limit " << limit << ": " << what << " " << value << ", the best is " << best << "; "; };
+    auto say = [&](char const* what, double value) {
+      wrong << "limit " << limit << ": " << what << " " << value << ", the best is " << best << "; ";
+    };
     if (found.time != best) say("time", found.time);
     if (found.lower_bound > best || found.lower_bound < best * (1 - 1e-9)) say("bound", found.lower_bound);
     if (found.best.found() && found.memory > limit) say("memory", found.memory);

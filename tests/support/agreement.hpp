@@ -43,7 +43,9 @@ class agreement {
                    : type == bf16 ? 0x1p-8
                    : type == f16  ? 0x1p-11
                                   : 1e-5),
-        granted_(is_narrow(type) ? granted_narrow : 40), f64_(type == f64), narrow_(is_narrow(type)) {}
+        granted_(is_narrow(type) ? granted_narrow : 40),
+        f64_(type == f64),
+        narrow_(is_narrow(type)) {}
 
   double size(std::vector<double> const& all) const { return narrow_ ? root_mean_square(all) : largest(all); }
   double distance(std::vector<double> const& a, std::vector<double> const& b) const {

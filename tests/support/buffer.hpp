@@ -12,7 +12,9 @@
 namespace partita::testing {
 
 class buffer {
-  struct free { void operator()(std::byte* p) const { ::operator delete[](p, std::align_val_t{64}); } };
+  struct free {
+    void operator()(std::byte* p) const { ::operator delete[](p, std::align_val_t{64}); }
+  };
   dtype type_ = f32;
   std::size_t size_ = 0;
   std::unique_ptr<std::byte[], free> bytes_;

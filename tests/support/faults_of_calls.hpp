@@ -25,9 +25,7 @@ inline std::vector<place_of_instruction> collectives(injection const& x) {
   });
 }
 inline std::vector<place_of_instruction> reductions(injection const& x, reduction how) {
-  return x.places([&](program const& p, instruction const& i) {
-    return is_reduction(i) && x.call_of(p, i).reduce == how;
-  });
+  return x.places([&](program const& p, instruction const& i) { return is_reduction(i) && x.call_of(p, i).reduce == how; });
 }
 // Picks a place and says so; false when there is none.
 inline bool pick(injection& x, std::vector<place_of_instruction> const& all, place_of_instruction& p, char const* what) {
@@ -144,8 +142,7 @@ inline bool other_type_on_one_rank(injection& x) {
 }
 inline bool other_type_on_all(injection& x) {
   place_of_instruction p;
-  if (!pick(x, x.places([](program const&, instruction const& i) { return is_reduction(i); }), p,
-            "of another type on all ranks"))
+  if (!pick(x, x.places([](program const&, instruction const& i) { return is_reduction(i); }), p, "of another type on all ranks"))
     return false;
   for (place_of_instruction const& m : x.members(p)) x.at(m).type = i32;
   return true;
@@ -251,7 +248,8 @@ inline bool calls_as_one_on_the_same_bytes(injection& x) {
   place_of_instruction p;
   if (!pick(x, buckets(x), p, "with two calls that give what they get in one place")) return false;
   list<collective_call>& all = x.of(p).collectives;
-  collective_call &first = all[static_cast<std::size_t>(x.at(p).payload)], &second = all[static_cast<std::size_t>(x.at(p).payload) + 1];
+  collective_call &first = all[static_cast<std::size_t>(x.at(p).payload)],
+                  &second = all[static_cast<std::size_t>(x.at(p).payload) + 1];
   if (first.counts != second.counts) return false;
   second.to = first.to;
   return true;
@@ -268,8 +266,7 @@ inline bool reducer_too_early(injection& x) {
       instruction const& now = q.instructions[static_cast<std::size_t>(i)];
       bool adds =
           now.kind == instruction_kind::compute && q.computes[static_cast<std::size_t>(now.payload)].accumulate &&
-          q.references[static_cast<std::size_t>(q.computes[static_cast<std::size_t>(now.payload)].first_output)].buffer ==
-              buffer;
+          q.references[static_cast<std::size_t>(q.computes[static_cast<std::size_t>(now.payload)].first_output)].buffer == buffer;
       if (now.kind == instruction_kind::copy)
         adds = q.boxes[static_cast<std::size_t>(now.first_box)].combine &&
                q.boxes[static_cast<std::size_t>(now.first_box)].to.buffer == buffer;

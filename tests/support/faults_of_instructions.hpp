@@ -169,8 +169,8 @@ inline bool skipped_op(injection& x) {
 inline bool accumulates_otherwise(injection& x, bool was) {
   place_of_instruction p;
   if (!pick(x,
-            computes(x, [&](program const&,
-                            compute_call const& c) { return c.accumulate == was && x.g.ops[c.op].info->accumulates; }),
+            computes(
+                x, [&](program const&, compute_call const& c) { return c.accumulate == was && x.g.ops[c.op].info->accumulates; }),
             p, was ? "an addition that overwrites" : "a first result that is added"))
     return false;
   x.compute_at(p).accumulate = !was;
@@ -392,8 +392,7 @@ inline std::vector<fault_kind> faults_of_instructions() {
       {"a chain has a row less", [](injection& x) { return chain_otherwise(x, 5); }},
       {"a link has a piece of another offset", [](injection& x) { return chain_otherwise(x, 6); }},
       {"a chain has no scratch", [](injection& x) { return chain_otherwise(x, 7); }},
-      {"another piece is stored",
-       [](injection& x) { return outside_otherwise(x, &program::stored, 0, "another piece stored"); }},
+      {"another piece is stored", [](injection& x) { return outside_otherwise(x, &program::stored, 0, "another piece stored"); }},
       {"a tensor is stored in another's place",
        [](injection& x) { return outside_otherwise(x, &program::stored, 1, "stored in another's place"); }},
       {"a tensor is stored nowhere", [](injection& x) { return outside_otherwise(x, &program::stored, 2, "stored nowhere"); }},

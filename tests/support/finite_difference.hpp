@@ -38,9 +38,8 @@ constexpr auto weighted_sum(handle auto x) { return apply<weighted_sum_op>(x); }
 // Traces `Model` in double and compares the gradient of every parameter, element by element, with
 // (loss(x + h) - loss(x - h)) / 2h, relative to the parameter's largest gradient. What an op's inputs are, the model
 // makes as parameters; the tensors that it does not differentiate, as inputs.
-template <class Model>
-void check_gradients(named_values const& inputs = {}, std::vector<binding> const& bindings = {}, Model const& model = {},
-                     double tolerance = 1e-6, double h = 1e-5) {
+template <class Model> void check_gradients(named_values const& inputs = {}, std::vector<binding> const& bindings = {},
+                                            Model const& model = {}, double tolerance = 1e-6, double h = 1e-5) {
   using training_type = training<in_precision<Model, f64>, sgd>;
   reference<training_type> r(training_type{{model}, {}, {}, {}}, 7, bindings);
   r.step(inputs, 0);

@@ -67,20 +67,20 @@ inline bool is_in_bounds(graph_data const& g, program const& p, program const& g
       default: {
         if (i.call_count < 1 || payload + static_cast<std::size_t>(i.call_count) > p.collectives.size()) return false;
         for (int k = 0; k < i.call_count; ++k) {
-        collective_call const& c = p.collectives[payload + static_cast<std::size_t>(k)];
-        list<int> const& members = p.groups[static_cast<std::size_t>(c.group)];
-        const auto me = std::find(members.begin(), members.end(), p.rank);
-        if (me == members.end()) return false;
-        const std::size_t all = sum(c.counts) * size,
-                          own = i.kind == instruction_kind::all_reduce
-                                    ? all
-                                    : c.counts[static_cast<std::size_t>(me - members.begin())] * size;
-        switch (i.kind) {
-          case instruction_kind::all_reduce: fits = fits && inside(c.to, all); break;
-          case instruction_kind::all_gather: fits = fits && inside(c.from, own) && inside(c.to, all); break;
-          case instruction_kind::reduce_scatter: fits = fits && inside(c.from, all) && inside(c.to, own); break;
-          default: fits = fits && inside(c.from, all) && inside(c.to, sum(c.receive_counts) * size);
-        }
+          collective_call const& c = p.collectives[payload + static_cast<std::size_t>(k)];
+          list<int> const& members = p.groups[static_cast<std::size_t>(c.group)];
+          const auto me = std::find(members.begin(), members.end(), p.rank);
+          if (me == members.end()) return false;
+          const std::size_t all = sum(c.counts) * size,
+                            own = i.kind == instruction_kind::all_reduce
+                                      ? all
+                                      : c.counts[static_cast<std::size_t>(me - members.begin())] * size;
+          switch (i.kind) {
+            case instruction_kind::all_reduce: fits = fits && inside(c.to, all); break;
+            case instruction_kind::all_gather: fits = fits && inside(c.from, own) && inside(c.to, all); break;
+            case instruction_kind::reduce_scatter: fits = fits && inside(c.from, all) && inside(c.to, own); break;
+            default: fits = fits && inside(c.from, all) && inside(c.to, sum(c.receive_counts) * size);
+          }
         }
       }
     }

@@ -21,7 +21,11 @@ class injection {
  public:
   using workspace_of = std::function<std::size_t(int, std::size_t const*)>;
   injection(graph_data const& graph, std::vector<program> const& good, unsigned seed, workspace_of workspace = {})
-      : g(graph), programs(good), random(seed), workspace_(std::move(workspace)), part_(static_cast<int>(seed * 2654435761u >> 26)) {}
+      : g(graph),
+        programs(good),
+        random(seed),
+        workspace_(std::move(workspace)),
+        part_(static_cast<int>(seed * 2654435761u >> 26)) {}
 
   graph_data const& g;
   std::vector<program> programs;
@@ -69,8 +73,8 @@ class injection {
   }
   // Notes where the fault stands.
   void say(place_of_instruction const& p, std::string const& what) {
-    words = what + " at rank " + std::to_string(p.rank) + ", instruction " + std::to_string(p.at) + ", " +
-            words_of(of(p), g, at(p));
+    words =
+        what + " at rank " + std::to_string(p.rank) + ", instruction " + std::to_string(p.at) + ", " + words_of(of(p), g, at(p));
   }
 
   // -- taking part in one call: the members' instructions
@@ -109,8 +113,7 @@ class injection {
     const int mine = x.where == lane::compute ? 0 : 1, number = before[mine] + 1;
     x.wait = before[1 - mine];
     for (std::size_t i = static_cast<std::size_t>(position); i < q.instructions.size(); ++i)
-      if (instruction& y = q.instructions[i]; y.where != x.where)
-        y.wait = std::max(y.wait + (y.wait >= number ? 1 : 0), number);
+      if (instruction& y = q.instructions[i]; y.where != x.where) y.wait = std::max(y.wait + (y.wait >= number ? 1 : 0), number);
     q.instructions.insert(q.instructions.begin() + position, x);
   }
   static int number_in_lane(program const& q, int position) {  // from 1

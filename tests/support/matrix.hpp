@@ -111,13 +111,12 @@ std::vector<named_plan> common_plans(models::sizes const& sizes, std::string_vie
 template <class Words> std::vector<named_plan> interlaced_plans() {
   using namespace policy;
   constexpr axis_info const* words = &axis_of<Words>::info;
-  return {
-      composed("interlaced 2 x 3", interlaced_pipeline_of{2, 3, words}),
-      composed("interlaced 3 x 5", interlaced_pipeline_of{3, 5, words}),
-      composed("interlaced 4 x 2, in step", interlaced_pipeline_of{4, 2, words, true}),
-      composed("data 2, interlaced 3 x 2, zero 3", data_parallel_of{2}, interlaced_pipeline_of{3, 2, words}, zero_of{3, 2}),
-      composed("tensor 2, interlaced 2 x 3", tensor_parallel_of{2}, interlaced_pipeline_of{2, 3, words}),
-      composed("interlaced 3 x 4, in step, recompute", interlaced_pipeline_of{3, 4, words, true}, recompute_of{"block.*"})};
+  return {composed("interlaced 2 x 3", interlaced_pipeline_of{2, 3, words}),
+          composed("interlaced 3 x 5", interlaced_pipeline_of{3, 5, words}),
+          composed("interlaced 4 x 2, in step", interlaced_pipeline_of{4, 2, words, true}),
+          composed("data 2, interlaced 3 x 2, zero 3", data_parallel_of{2}, interlaced_pipeline_of{3, 2, words}, zero_of{3, 2}),
+          composed("tensor 2, interlaced 2 x 3", tensor_parallel_of{2}, interlaced_pipeline_of{2, 3, words}),
+          composed("interlaced 3 x 4, in step, recompute", interlaced_pipeline_of{3, 4, words, true}, recompute_of{"block.*"})};
 }
 
 // Experts in space, beside all else.
@@ -161,7 +160,10 @@ template <class Model, dtype Type = f64> class tried {
     plan_base plan(both_.graph());
     make(plan);
     random_.seed(5);
-    return both_.under(plan, [this] { return inputs(); }, how).fault;
+    return both_
+        .under(
+            plan, [this] { return inputs(); }, how)
+        .fault;
   }
   void check(std::vector<named_plan> const& plans, comparison_options const& how = {.steps = 2}) {
     for (named_plan const& p : plans) {
@@ -173,10 +175,12 @@ template <class Model, dtype Type = f64> class tried {
   void check_random(unsigned first, unsigned count, comparison_options const& how = {.steps = 2}) {
     for (unsigned seed = first; seed < first + count; ++seed) {
       std::string words;
-      const std::string found = fault([&](plan_base& plan) {
-        std::mt19937 random(seed);
-        words = random_plan(plan, random, 8).make();
-      }, how);
+      const std::string found = fault(
+          [&](plan_base& plan) {
+            std::mt19937 random(seed);
+            words = random_plan(plan, random, 8).make();
+          },
+          how);
       CHECK_MESSAGE(found.empty(), "random plan ", seed, " (", words, "): ", found);
     }
   }

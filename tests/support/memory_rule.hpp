@@ -40,7 +40,9 @@ inline std::string memory_fault(program const& p) {
       const std::size_t b = static_cast<std::size_t>(p.accesses[static_cast<std::size_t>(x.first_access + a)]);
       uses& u = of[b];
       const bool writes = a >= x.read_count;
-      auto conflicts = [&](int j) { return j >= 0 && static_cast<std::size_t>(j) != i && !before(static_cast<std::size_t>(j), i); };
+      auto conflicts = [&](int j) {
+        return j >= 0 && static_cast<std::size_t>(j) != i && !before(static_cast<std::size_t>(j), i);
+      };
       if (conflicts(u.written[1 - mine]) || (writes && conflicts(u.last[1 - mine])))
         return "instruction " + std::to_string(i) + " races on buffer " + std::to_string(b);
       if (u.first[mine] < 0) u.first[mine] = static_cast<int>(i);

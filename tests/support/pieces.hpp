@@ -30,9 +30,8 @@ class lone_op {
   on_cpu::workers* workers = nullptr;
 
   // Input i's element j is fill(i, j). Extents of unbound axes come from `bindings`.
-  template <class Op, class... In>
-  static lone_op make(attributes const& given, std::vector<binding> const& bindings,
-                      std::function<double(int, std::size_t)> const& fill) {
+  template <class Op, class... In> static lone_op make(attributes const& given, std::vector<binding> const& bindings,
+                                                       std::function<double(int, std::size_t)> const& fill) {
     using t = typing<Op, In...>;
     static_assert(t::what == verdict::good, "the op rejects these inputs");
     lone_op r;
@@ -54,12 +53,9 @@ class lone_op {
     return r;
   }
 
-  static std::size_t elements(operand const& x, std::size_t const* extents) {
-    return on_cpu::detail::elements(x, extents);
-  }
+  static std::size_t elements(operand const& x, std::size_t const* extents) { return on_cpu::detail::elements(x, extents); }
   // Calls f(index in the whole operand) for the elements of a box of letters, in row-major order.
-  template <class F>
-  void each_element(operand const& x, std::size_t const* offsets, std::size_t const* extents, F f) const {
+  template <class F> void each_element(operand const& x, std::size_t const* offsets, std::size_t const* extents, F f) const {
     std::size_t count = elements(x, extents);
     for (std::size_t n = 0; n < count; ++n) {
       std::size_t left = n, index = 0, stride = 1;
@@ -78,13 +74,11 @@ class lone_op {
 
   std::vector<buffer> make_outputs(std::size_t const* extents) const {
     std::vector<buffer> all;
-    for (int o = 0; o < info.output_count; ++o)
-      all.emplace_back(info.outputs[o].type, elements(info.outputs[o], extents));
+    for (int o = 0; o < info.output_count; ++o) all.emplace_back(info.outputs[o].type, elements(info.outputs[o], extents));
     return all;
   }
   // Runs the kernel on a box of letters. `outputs` are those of the box.
-  void run(std::size_t const* offsets, std::size_t const* extents, std::vector<buffer>& outputs,
-           bool accumulate = false) const {
+  void run(std::size_t const* offsets, std::size_t const* extents, std::vector<buffer>& outputs, bool accumulate = false) const {
     std::vector<buffer> pieces;
     std::vector<void const*> in;
     std::vector<void*> out;
@@ -147,8 +141,8 @@ class lone_op {
         std::size_t n = 0;
         each_element(info.outputs[o], offsets, extents, [&](std::size_t index) {
           const double value = part.get(n++);
-          whole.set(index, info.outputs[o].reduce == reduction::sum ? whole.get(index) + value
-                                                                    : std::max(whole.get(index), value));
+          whole.set(index,
+                    info.outputs[o].reduce == reduction::sum ? whole.get(index) + value : std::max(whole.get(index), value));
         });
       }
       more = false;
@@ -180,8 +174,7 @@ inline double difference(buffer const& a, buffer const& b) {
   }
   return worst / largest;
 }
-inline void check_same(std::vector<buffer> const& a, std::vector<buffer> const& b, double tolerance,
-                       std::string const& what) {
+inline void check_same(std::vector<buffer> const& a, std::vector<buffer> const& b, double tolerance, std::string const& what) {
   REQUIRE(a.size() == b.size());
   for (std::size_t o = 0; o < a.size(); ++o) {
     REQUIRE(a[o].size() == b[o].size());
@@ -201,8 +194,8 @@ inline void check_cuts(lone_op op, double tolerance = 2e-6) {
     const std::size_t extent = op.wholes[d], at = static_cast<std::size_t>(d);
     if (op.info.dims[d].whole || extent < 2) continue;
     auto cuts = uncut;
-    const std::string what = std::string(op.info.kind) + " cut along " + std::string(op.info.dims[d].axis->name) + " (" +
-                             op.info.dims[d].letter + ")";
+    const std::string what =
+        std::string(op.info.kind) + " cut along " + std::string(op.info.dims[d].axis->name) + " (" + op.info.dims[d].letter + ")";
     cuts[at] = all[at] = even_pieces(extent, 2);
     check_same(whole, op.run_cut(cuts), tolerance, what + " in 2");
     cuts[at] = {1, extent - 1};
@@ -227,13 +220,12 @@ inline void check_cuts(lone_op op, double tolerance = 2e-6) {
 
 // Numbers between -1 and 1 without a pattern; `fill` of other inputs is the test's.
 inline double number(int input, std::size_t index) {
-  return std::sin(1.7 * static_cast<double>(index) + 0.9 * input + 0.4) *
-         std::cos(0.31 * static_cast<double>(index) - input);
+  return std::sin(1.7 * static_cast<double>(index) + 0.9 * input + 0.4) * std::cos(0.31 * static_cast<double>(index) - input);
 }
 
-template <class Op, class... In>
-void check_pieces(attributes const& given = {}, std::vector<binding> const& bindings = {},
-                  std::function<double(int, std::size_t)> const& fill = number, double tolerance = 2e-6) {
+template <class Op, class... In> void check_pieces(attributes const& given = {}, std::vector<binding> const& bindings = {},
+                                                   std::function<double(int, std::size_t)> const& fill = number,
+                                                   double tolerance = 2e-6) {
   check_cuts(lone_op::make<Op, In...>(given, bindings, fill), tolerance);
 }
 

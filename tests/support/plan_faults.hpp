@@ -38,8 +38,7 @@ class plan_injection {
   void say_op(int op, char const* what) { words = std::string(what) + ": op " + std::string(g.name(op).view()); }
   void say_node(int id, char const* what) {
     words = std::string(what) + ": node " + std::to_string(id) + " of op " + std::string(g.name(c.nodes[id].op).view()) + " (" +
-            std::string(g.ops[c.nodes[id].op].info->kind) + ", kind " + std::to_string(static_cast<int>(c.nodes[id].kind)) +
-            ")";
+            std::string(g.ops[c.nodes[id].op].info->kind) + ", kind " + std::to_string(static_cast<int>(c.nodes[id].kind)) + ")";
   }
 
  private:
@@ -144,8 +143,7 @@ inline bool mode_twice(plan_injection& x) {
   return true;
 }
 inline bool dimension_twice(plan_injection& x) {
-  const std::vector<int> all =
-      x.ops([&](int op) { return is_forward_op(x, op) && x.plan.of(op).level_count + 2 <= max_levels; });
+  const std::vector<int> all = x.ops([&](int op) { return is_forward_op(x, op) && x.plan.of(op).level_count + 2 <= max_levels; });
   if (all.empty()) return false;
   const int op = x.any(all);
   x.say_op(op, "one dimension twice");
@@ -274,7 +272,8 @@ inline bool order_against_a_move(plan_injection& x) {
   return true;
 }
 inline bool list_too_short(plan_injection& x) {
-  const std::vector<int> all = x.ops([&](int op) { return x.plan.of(op).assigned && x.plan.of(op).list < 0 && is_forward_op(x, op); });
+  const std::vector<int> all =
+      x.ops([&](int op) { return x.plan.of(op).assigned && x.plan.of(op).list < 0 && is_forward_op(x, op); });
   if (all.empty()) return false;
   const int op = x.any(all);
   std::vector<int> list;
@@ -284,8 +283,9 @@ inline bool list_too_short(plan_injection& x) {
   return true;
 }
 inline bool device_twice(plan_injection& x) {
-  const std::vector<int> all = x.ops(
-      [&](int op) { return x.plan.of(op).assigned && x.plan.of(op).list < 0 && detail::places_of(x.plan.of(op)) > 1 && is_forward_op(x, op); });
+  const std::vector<int> all = x.ops([&](int op) {
+    return x.plan.of(op).assigned && x.plan.of(op).list < 0 && detail::places_of(x.plan.of(op)) > 1 && is_forward_op(x, op);
+  });
   if (all.empty()) return false;
   const int op = x.any(all);
   std::vector<int> list(static_cast<std::size_t>(detail::places_of(x.plan.of(op))));
@@ -299,7 +299,8 @@ inline bool device_twice(plan_injection& x) {
 // -- in completed plans
 // Two devices of a layout's grid in each other's place.
 inline bool devices_in_another_order(plan_injection& x, bool of_value) {
-  const std::vector<int> all = x.nodes([&](node const& n) { return n.value_count > 0 && n.kind != node_kind::store && n.over.where.size() > 1; });
+  const std::vector<int> all =
+      x.nodes([&](node const& n) { return n.value_count > 0 && n.kind != node_kind::store && n.over.where.size() > 1; });
   if (all.empty()) return false;
   const int id = x.any(all);
   node& n = x.c.nodes[id];

@@ -12,9 +12,9 @@ namespace partita::testing {
 
 struct trial_options {
   int most_devices = 8, steps = 3;
-  bool print = false;     // the plan, whatever comes of it
+  bool print = false;       // the plan, whatever comes of it
   bool on_threads = false;  // by the executor too, whose bits are compared with the interpreter's
-  bool minimise = false;  // a failing plan also in a smaller form
+  bool minimise = false;    // a failing plan also in a smaller form
 };
 struct trial_result : comparison {
   std::string words;
@@ -39,8 +39,12 @@ template <class Of> Of trial_training(random_case const& c, unsigned seed) {
 template <class Training> class plan_trial {
  public:
   plan_trial(unsigned seed, trial_options how = {})
-      : how_(how), seed_(seed), random_(seed), case_(make_random_case(random_, seed % 2 != 0)),
-        both_(trial_training<Training>(case_, seed), trial_training<trial_double>(case_, seed), case_.extents, seed), g_(both_.graph()) {}
+      : how_(how),
+        seed_(seed),
+        random_(seed),
+        case_(make_random_case(random_, seed % 2 != 0)),
+        both_(trial_training<Training>(case_, seed), trial_training<trial_double>(case_, seed), case_.extents, seed),
+        g_(both_.graph()) {}
 
   trial_result run() {
     trial_result r;
@@ -94,8 +98,11 @@ template <class Training> class plan_trial {
   comparison compared(plan_base const& plan) {
     random_ = random_of_inputs_;
     return both_.under(plan, [this] { return case_.inputs(random_); },
-                       {.steps = how_.steps, .learning_rate = case_.learning_rate, .on_threads = how_.on_threads,
-                        .lanes = seed_ / 16 % 2 == 0 ? 1 : 2, .bucket_bytes = random_bucket_bytes(seed_),
+                       {.steps = how_.steps,
+                        .learning_rate = case_.learning_rate,
+                        .on_threads = how_.on_threads,
+                        .lanes = seed_ / 16 % 2 == 0 ? 1 : 2,
+                        .bucket_bytes = random_bucket_bytes(seed_),
                         .also_without_buckets = seed_ % 4 == 3});
   }
 

@@ -81,8 +81,8 @@ struct moved {
   std::string op, kind;  // of the op whose output it is
   pass when = pass::forward;
   bool parameter_gradient = false, update = false;  // it is a parameter's gradient; an op of the update reads it
-  std::string what;      // "all_reduce(data)", "send", "boxes", or several
-  int times = 1;         // how often a step runs it
+  std::string what;                                 // "all_reduce(data)", "send", "boxes", or several
+  int times = 1;                                    // how often a step runs it
 };
 
 template <class Model> class planned {
@@ -93,8 +93,7 @@ template <class Model> class planned {
   completed c;
   finding wrong_with;
 
-  template <class Policy>
-  explicit planned(Policy const& policy, training_type const& t = {}) : planned(t) {
+  template <class Policy> explicit planned(Policy const& policy, training_type const& t = {}) : planned(t) {
     policy(plan);
     complete();
   }
@@ -116,9 +115,7 @@ template <class Model> class planned {
       if (g.ops[op].when == when && g.name(op).view() == name && (kind.empty() || g.ops[op].info->kind == kind)) return op;
     return -1;
   }
-  int gradient_of(std::string_view parameter) const {
-    return g.tensors[g.ops[find(parameter, "param")].first_output].gradient;
-  }
+  int gradient_of(std::string_view parameter) const { return g.tensors[g.ops[find(parameter, "param")].first_output].gradient; }
   std::string mode(short m) const { return m < 0 ? "?" : std::string(plan.modes()[m].view()); }
 
   // "sample/2:data@space vocabulary/2:tensor@space *P..." of a value.
@@ -126,8 +123,8 @@ template <class Model> class planned {
     std::string s;
     for (int p = 0; p < l.count; ++p) {
       part const& q = l.parts[p];
-      s += (p > 0 ? " " : "") + (q.partial() ? std::string("partial") : std::string(x.axes[static_cast<int>(q.axis)]->name)) + "/" +
-           std::to_string(q.pieces) + ":" + mode(q.mode) + (q.in_time() ? " in time" : "");
+      s += (p > 0 ? " " : "") + (q.partial() ? std::string("partial") : std::string(x.axes[static_cast<int>(q.axis)]->name)) +
+           "/" + std::to_string(q.pieces) + ":" + mode(q.mode) + (q.in_time() ? " in time" : "");
     }
     return s;
   }

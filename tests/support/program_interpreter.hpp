@@ -57,8 +57,8 @@ template <class Graph> class program_interpreter {
       if (next[r] != programs_[r].instructions.size()) {
         instruction const& i = programs_[r].instructions[next[r]];
         stuck += (stuck.empty() ? "" : "; ") + std::string("rank ") + std::to_string(r) + " is stuck at instruction " +
-                 std::to_string(next[r]) + ", " + words_of(programs_[r], g_, i) + ", node " + std::to_string(i.node) + ", index " +
-                 std::to_string(i.index);
+                 std::to_string(next[r]) + ", " + words_of(programs_[r], g_, i) + ", node " + std::to_string(i.node) +
+                 ", index " + std::to_string(i.index);
       }
     if (!stuck.empty()) throw error(stuck);
     if (!mail_.empty()) throw error("a message was sent and never received");
@@ -78,9 +78,10 @@ template <class Graph> class program_interpreter {
           const dtype type = g_.operand_of(tensor).type;
           each_element(o, [&](std::size_t local, std::size_t global) {
             const double v = get(at(r, o.at), type, local);
-            if (known[global] && all[global] != v && !(std::abs(all[global] - v) <= apart) && !(v != v && all[global] != all[global]))
-              throw error("replicas of " + std::string(g_.name(g_.tensors[tensor].op).view()) + " differ: " + std::to_string(all[global]) +
-                          " and on rank " + std::to_string(r) + " " + std::to_string(v));
+            if (known[global] && all[global] != v && !(std::abs(all[global] - v) <= apart) &&
+                !(v != v && all[global] != all[global]))
+              throw error("replicas of " + std::string(g_.name(g_.tensors[tensor].op).view()) + " differ: " +
+                          std::to_string(all[global]) + " and on rank " + std::to_string(r) + " " + std::to_string(v));
             all[global] = v;
             known[global] = true;
           });
@@ -227,7 +228,8 @@ template <class Graph> class program_interpreter {
       if (!is_communication(other.kind) || other.kind == instruction_kind::exchange) return false;
       if (done_[{static_cast<std::size_t>(m), at}]) return false;  // it has yet to go on to this call
       if (p.collectives[static_cast<std::size_t>(other.payload)].group != group) return false;
-      if (other.kind != i.kind || other.call_count != i.call_count) throw error("the members of a group call for different things");
+      if (other.kind != i.kind || other.call_count != i.call_count)
+        throw error("the members of a group call for different things");
     }
     for (int k = 0; k < i.call_count; ++k) carry_out(members, next, i, k);
     for (int m : members) done_[{static_cast<std::size_t>(m), next[static_cast<std::size_t>(m)]}] = true;
@@ -241,7 +243,8 @@ template <class Graph> class program_interpreter {
       instruction const& other = p.instructions[next[static_cast<std::size_t>(m)]];
       calls.push_back(&p.collectives[static_cast<std::size_t>(other.payload + which)]);
       collective_call const &call = *calls.back(), &first = *calls.front();
-      const bool agree = i.kind == instruction_kind::all_to_all ? call.counts.size() == first.counts.size() : call.counts == first.counts;
+      const bool agree =
+          i.kind == instruction_kind::all_to_all ? call.counts.size() == first.counts.size() : call.counts == first.counts;
       if (!agree || call.group != first.group || call.reduce != first.reduce || other.type != i.type)
         throw error("the members of a group call for different things");
     }

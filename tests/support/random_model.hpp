@@ -15,15 +15,15 @@ namespace partita::testing {
 namespace random_axes {
 struct sample : axis<"sample"> {};
 struct position : axis<"position"> {};
-struct key : axis<"key"> {};          // position under another name
-struct front : axis<"front"> {};      // position = front + rest
+struct key : axis<"key"> {};      // position under another name
+struct front : axis<"front"> {};  // position = front + rest
 struct rest : axis<"rest"> {};
 struct vocabulary : axis<"vocabulary"> {};
 struct hidden : axis<"hidden"> {};
 struct head : axis<"head"> {};
-struct share : axis<"share"> {};      // heads that share keys
+struct share : axis<"share"> {};  // heads that share keys
 struct width : axis<"width"> {};
-struct joined : axis<"joined"> {};    // head x width
+struct joined : axis<"joined"> {};  // head x width
 struct inner : axis<"inner"> {};
 struct feature : axis<"feature"> {};
 struct label : axis<"label"> {};
@@ -32,25 +32,25 @@ struct slot : axis<"slot"> {};
 }  // namespace random_axes
 
 struct random_block {
-  int norm = 0;       // 0: none, 1: layer norm, 2: layer norm without bias, 3: root mean square
-  int attention = 0;  // 0: none, 1: causal, 2: all positions, 3: products and a softmax, 4: causal, heads share keys
+  int norm = 0;               // 0: none, 1: layer norm, 2: layer norm without bias, 3: root mean square
+  int attention = 0;          // 0: none, 1: causal, 2: all positions, 3: products and a softmax, 4: causal, heads share keys
   bool joined_heads = false;  // heads by splitting and merging an axis
   bool rotary = false;
-  int unit = 0;       // 0: none, 1: gelu, 2: relu, 3: silu, gated, 4: a weight that blocks share, 5: experts
-  int choices = 1;    // of experts, by a token
+  int unit = 0;     // 0: none, 1: gelu, 2: relu, 3: silu, gated, 4: a weight that blocks share, 5: experts
+  int choices = 1;  // of experts, by a token
   bool bias = false, residual = true, skip = false;  // skip: adds what the model began with
   double dropout = 0;
-  int extra = 0;      // 0: none, 1: transposed, 2: sliced and joined, 3: scaled, 4: squared, 5: softmax over the hidden axis,
-                      // 6: adds itself without gradient, 7: a pass ends: what follows reads it without gradient (not drawn)
+  int extra = 0;  // 0: none, 1: transposed, 2: sliced and joined, 3: scaled, 4: squared, 5: softmax over the hidden axis,
+                  // 6: adds itself without gradient, 7: a pass ends: what follows reads it without gradient (not drawn)
 };
 
 struct random_model {
   bool tokens = true;  // else numbers
   bool positions = true;
-  bool tied = false;   // the output layer has the table of the input
-  bool unused = false; // a parameter and an input that nobody reads
-  int first_loss = 0;  // 0: cross-entropy of each position, 1: of the mean over positions, 2: mean of squares
-  int second_loss = 0; // 0: mean of squares, 1: cross-entropy of each sample
+  bool tied = false;    // the output layer has the table of the input
+  bool unused = false;  // a parameter and an input that nobody reads
+  int first_loss = 0;   // 0: cross-entropy of each position, 1: of the mean over positions, 2: mean of squares
+  int second_loss = 0;  // 0: mean of squares, 1: cross-entropy of each sample
   double first_weight = 1, second_weight = 0.5, smoothing = 0;
   int blocks = 0;
   random_block block[3]{};
@@ -75,8 +75,7 @@ struct random_model {
     auto balance = mean(x);  // of experts; not used where there are none
     bool has_experts = false;
     auto norm = [&](auto y, int kind) {
-      if (kind == 1)
-        return layer_norm(y, param<t, hidden>(g, "norm.scale", ones), param<t, hidden>(g, "norm.bias", wide));
+      if (kind == 1) return layer_norm(y, param<t, hidden>(g, "norm.scale", ones), param<t, hidden>(g, "norm.bias", wide));
       if (kind == 2) return layer_norm(y, param<t, hidden>(g, "norm.scale", ones));
       if (kind == 3) return rms_norm(y, param<t, hidden>(g, "norm.scale", ones));
       return y;
@@ -121,11 +120,12 @@ struct random_model {
     auto logits = tied ? ops::linear(x, table) : ops::linear(x, param<t, hidden, vocabulary>(g, "out.weight", wide));
     auto mean_of_squares = [&] { return mean(x * x); };
     auto of_samples = [&] {
-      return ops::cross_entropy(ops::linear(mean_over<position>(x), param<t, hidden, random_axes::label>(g, "label.weight", wide)),
-                           labels);
+      return ops::cross_entropy(
+          ops::linear(mean_over<position>(x), param<t, hidden, random_axes::label>(g, "label.weight", wide)), labels);
     };
-    auto first = first_loss == 0 ? ops::cross_entropy(logits, targets, smoothing)
-                                 : first_loss == 1 ? of_samples() : mean_of_squares();
+    auto first = first_loss == 0   ? ops::cross_entropy(logits, targets, smoothing)
+                 : first_loss == 1 ? of_samples()
+                                   : mean_of_squares();
     auto second = second_loss == 1 && first_loss != 1 ? of_samples() : mean_of_squares();
     if (has_experts) second = second + balance;
     return outputs(loss("loss", first, first_weight), loss("second", second, second_weight), output("logits", logits),
@@ -159,11 +159,10 @@ struct random_model {
       k = rotary<position>(k, 10);
     }
     auto y = b.attention == 1 ? causal_attention(q, k, v) : b.attention == 2 ? ops::attention(q, k, v) : by_hand();
-    auto o = b.joined_heads
-                 ? ops::linear(merge<head, width, joined>(y),
-                               b.bias ? param<t, joined, hidden>(g, "o.weight", wide)
-                                      : merge<head, width, joined>(param<t, head, width, hidden>(g, "o.weight", wide)))
-                 : ops::linear(y, param<t, head, width, hidden>(g, "o.weight", wide));
+    auto o = b.joined_heads ? ops::linear(merge<head, width, joined>(y),
+                                          b.bias ? param<t, joined, hidden>(g, "o.weight", wide)
+                                                 : merge<head, width, joined>(param<t, head, width, hidden>(g, "o.weight", wide)))
+                            : ops::linear(y, param<t, head, width, hidden>(g, "o.weight", wide));
     if (b.bias) o = ops::bias(o, param<t, hidden>(g, "o.bias", wide));
     return b.residual ? x + o : o;
   }
@@ -190,7 +189,8 @@ struct random_model {
     auto probabilities = softmax<expert>(ops::linear(n, param<t, hidden, expert>(g, "router.weight", normal{2})));
     auto gates = top_k<expert>(probabilities, static_cast<std::size_t>(b.choices));
     auto slots = assign_slots<slot>(gates);
-    auto h = gelu(einsum<"... e c h, e h f -> ... e c f">(dispatch(n, slots), param<t, expert, hidden, inner>(g, "up.weight", wide)));
+    auto h =
+        gelu(einsum<"... e c h, e h f -> ... e c f">(dispatch(n, slots), param<t, expert, hidden, inner>(g, "up.weight", wide)));
     auto z = einsum<"... e c f, e f h -> ... e c h">(h, param<t, expert, inner, hidden>(g, "down.weight", wide));
     auto y = combine(z, gates, slots);
     x = b.residual ? x + y : y;

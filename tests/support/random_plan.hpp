@@ -39,7 +39,10 @@ inline std::string describe_plan(graph_data const& g, plan_base const& plan) {
     if (p.cut_count == 0 && !p.assigned) continue;
     op_info const& f = *g.ops[op].info;
     put("  " + std::to_string(op) + " " + std::string(g.name(op).view()) + " (" + std::string(f.kind) + ", " +
-        (g.ops[op].when == pass::forward ? "forward" : g.ops[op].when == pass::backward ? "backward" : "update") + "):");
+        (g.ops[op].when == pass::forward    ? "forward"
+         : g.ops[op].when == pass::backward ? "backward"
+                                            : "update") +
+        "):");
     for (int c = 0; c < p.cut_count; ++c) {
       op_cut const& x = p.cuts[c];
       put(" " + (x.dim < 0 ? std::string("replicas") : std::string(f.dims[x.dim].axis->name) + "'" + f.dims[x.dim].letter) + "/" +
@@ -55,7 +58,8 @@ inline std::string describe_plan(graph_data const& g, plan_base const& plan) {
     if (p.assigned) put(" on");
     for (int l = 0; l < p.level_count; ++l)
       put(" " + std::string(plan.modes()[p.levels[l].mode].view()) +
-          (p.levels[l].coordinate >= 0 ? "=" + std::to_string(p.levels[l].coordinate) : "") + "/" + std::to_string(p.levels[l].extent));
+          (p.levels[l].coordinate >= 0 ? "=" + std::to_string(p.levels[l].coordinate) : "") + "/" +
+          std::to_string(p.levels[l].extent));
     if (p.list >= 0) {
       put(" devices");
       for (int d : plan.devices_of_list(p.list)) put(" " + std::to_string(d));
@@ -69,8 +73,8 @@ inline std::string describe_plan(graph_data const& g, plan_base const& plan) {
         (n.key.reader >= 0 ? " to " + std::to_string(n.key.reader) : "") + ":");
     for (int c = 0; c < n.own.cut_count; ++c) {
       op_cut const& x = n.own.cuts[c];
-      put(" " + (x.dim < 0 ? std::string("again") : std::string(g.operand_of(n.key.tensor).axes[static_cast<int>(x.dim)]->name)) + "/" +
-          std::to_string(x.pieces) + ":" + std::string(plan.modes()[x.mode].view()));
+      put(" " + (x.dim < 0 ? std::string("again") : std::string(g.operand_of(n.key.tensor).axes[static_cast<int>(x.dim)]->name)) +
+          "/" + std::to_string(x.pieces) + ":" + std::string(plan.modes()[x.mode].view()));
     }
     if (n.own.assigned) put(" on");
     for (int l = 0; l < n.own.level_count; ++l)
@@ -272,8 +276,10 @@ class random_plan {
     }
     if (chance(30)) draw_turning(dimensions);
     const bool apart = turning_.axis == nullptr || chance(30), ragged = apart && chance(30), stages = apart && chance(50);
-    const int time = turning_.axis != nullptr ? 60 + below(40) : below(3) == 0 ? 0 : 10 + below(50), space = 30 + below(70),
-              micro = chance(40) ? 1 + below(4) : 0;
+    const int time = turning_.axis != nullptr ? 60 + below(40)
+                     : below(3) == 0          ? 0
+                                              : 10 + below(50),
+              space = 30 + below(70), micro = chance(40) ? 1 + below(4) : 0;
     say("op by op on " + std::to_string(devices) + " devices");
     if (micro > 0 && chance(50)) plan_.op_trans(plan_.ops(), cut_axis{plan_.batch_axis(), micro, mode_name("micro")});
     int coordinate = 0, region = chance(25) ? 1 : 0;  // of ops that are run again
@@ -350,8 +356,8 @@ class random_plan {
     for (int k = 0; k < 2; ++k)
       if (chance(percent_time)) {
         const bool shared = chance(turning_.axis != nullptr ? 90 : 60);
-        all.push_back({shared ? std::string(k == 0 ? "t" : "u") : "t" + std::to_string(op) + "." + std::to_string(k),
-                       1 + below(4), false});
+        all.push_back(
+            {shared ? std::string(k == 0 ? "t" : "u") : "t" + std::to_string(op) + "." + std::to_string(k), 1 + below(4), false});
       }
     std::shuffle(all.begin(), all.end(), random_);
     for (wanted const& w : all) {
@@ -432,7 +438,7 @@ class random_plan {
       if (!backward && e.when == pass::backward) continue;
       bool said = plan_.of(op).assigned || plan_.of(op).cut_count > 0;
       for (node_plan const& n : plan_.nodes()) said = said || g_.tensors[n.key.tensor].op == op;
-      if (said) continue;  // a policy has been here
+      if (said) continue;                       // a policy has been here
       op_plan const from = plan_.of(e.origin);  // a copy: the list of modes grows
       std::vector<axis_of_grid> on;
       if (chance(40)) {  // elsewhere
@@ -478,7 +484,8 @@ class random_plan {
     for (int t = 0; t < g_.tensors.size; ++t) {
       op_entry const& e = g_.ops[g_.tensors[t].op];
       stored[static_cast<std::size_t>(t)] = e.info->source != source_kind::none ? t
-                                            : e.info->is_view ? stored[static_cast<std::size_t>(g_.input(e, 0))] : -1;
+                                            : e.info->is_view                   ? stored[static_cast<std::size_t>(g_.input(e, 0))]
+                                                                                : -1;
     }
     for (int op = 0; op < n; ++op)
       for (int i = 0; i < g_.ops[op].input_count; ++i) {
@@ -522,7 +529,7 @@ class random_plan {
   std::mt19937& random_;
   int most_;
   cut_axis turning_{}, along_{};  // cuts that many ops share
-  int wide_cut_ = 1;  // pieces of what an interlaced pipeline has spread
+  int wide_cut_ = 1;              // pieces of what an interlaced pipeline has spread
   std::string words_;
 };
 

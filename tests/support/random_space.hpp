@@ -116,7 +116,8 @@ class random_space {
     variable(boundaries, false);
     auto join = [&](int a, int b) {
       std::vector<spaces::cost> costs;
-      for (int i = 0; i < t.options[static_cast<std::size_t>(a)] * t.options[static_cast<std::size_t>(b)]; ++i) costs.push_back(make_cost(true));
+      for (int i = 0; i < t.options[static_cast<std::size_t>(a)] * t.options[static_cast<std::size_t>(b)]; ++i)
+        costs.push_back(make_cost(true));
       if (chance(8)) std::swap(costs.front(), costs.back());
       t.add_pair(a, b, costs);
     };

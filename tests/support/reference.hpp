@@ -121,8 +121,7 @@ template <class Training> class reference {
   }
   int parameter_tensor(std::string_view name) const {
     for (int op = 0; op < g_.ops.size; ++op)
-      if (g_.ops[op].info->source == source_kind::parameter && g_.name(op).view() == name)
-        return g_.ops[op].first_output;
+      if (g_.ops[op].info->source == source_kind::parameter && g_.name(op).view() == name) return g_.ops[op].first_output;
     throw error("reference: no parameter " + std::string(name));
   }
 
@@ -136,8 +135,7 @@ template <class Training> class reference {
     std::size_t extents[max_rank]{}, offsets[max_rank]{};
     for (int a = 0; a < x.rank; ++a) extents[a] = g_.extent(x.axes[a]);
     const std::uint64_t name = hash(g_.name(op).view());
-    if (x.type == f64)
-      fill_initial(e.given, name, seed_, x.rank, extents, offsets, extents, static_cast<double*>(b.data()));
+    if (x.type == f64) fill_initial(e.given, name, seed_, x.rank, extents, offsets, extents, static_cast<double*>(b.data()));
     else fill_initial(e.given, name, seed_, x.rank, extents, offsets, extents, static_cast<float*>(b.data()));
   }
 

@@ -35,8 +35,8 @@ struct comparison_options {
   int steps = 3;
   double learning_rate = 0.01;
   double granted_narrow = 2;  // in bf16 and f16: of one device's distance to double
-  bool on_threads = false;  // by the executor too, whose bits are compared with the interpreter's
-  int lanes = 2;            // of its devices
+  bool on_threads = false;    // by the executor too, whose bits are compared with the interpreter's
+  int lanes = 2;              // of its devices
   double bucket_bytes = lowering_options{}.bucket_bytes;
   bool also_without_buckets = false;  // whose bits are compared
 };
@@ -90,12 +90,11 @@ template <class Training, class Exact = Training> class same_training {
             if (!fault.empty()) throw error("rank " + std::to_string(rank) + ": " + fault);
       }
       for (auto const* all : {&programs, &forward})
-        if (const program_finding f = check_programs(g_, *all, {.forward_only = all == &forward, .workspace = options.workspace, .graphs = {}, .keys = {}}))
+        if (const program_finding f = check_programs(
+                g_, *all, {.forward_only = all == &forward, .workspace = options.workspace, .graphs = {}, .keys = {}}))
           throw error("the check says " + std::string(name_of(f.what)) + ": " + f.words);
       compare(plan, programs, forward, apart, inputs, how, r);
-    } catch (std::exception const& e) {
-      r.fault = e.what();
-    }
+    } catch (std::exception const& e) { r.fault = e.what(); }
     return r;
   }
 
@@ -121,17 +120,17 @@ template <class Training, class Exact = Training> class same_training {
     return values;
   }
   void compare(plan_base const& plan, std::vector<program> const& programs, std::vector<program> const& forward,
-               std::vector<program> const& apart, std::function<named_values()> const& draw, comparison_options const& how, comparison& r) const {
+               std::vector<program> const& apart, std::function<named_values()> const& draw, comparison_options const& how,
+               comparison& r) const {
     reference<Training> one(training_, seed_, extents_);
     reference<Exact> exact(exact_, seed_, extents_);
-    program_interpreter<graph_type> all(g_, programs, seed_), outputs(g_, forward, seed_),
-        without_buckets(g_, apart, seed_);
+    program_interpreter<graph_type> all(g_, programs, seed_), outputs(g_, forward, seed_), without_buckets(g_, apart, seed_);
     std::unique_ptr<partita::detail::engine> engine;
     if (how.on_threads) {
       cpu devices{.devices = r.devices, .threads = 1, .lanes = how.lanes};
       engine = std::make_unique<partita::detail::engine>(
-          g_, g_.losses, plan,
-          device_source_of(devices, {g_.launchers.at, static_cast<std::size_t>(g_.launchers.size)}), trainer_options{.seed = seed_, .learning_rate = how.learning_rate, .bucket_bytes = how.bucket_bytes});
+          g_, g_.losses, plan, device_source_of(devices, {g_.launchers.at, static_cast<std::size_t>(g_.launchers.size)}),
+          trainer_options{.seed = seed_, .learning_rate = how.learning_rate, .bucket_bytes = how.bucket_bytes});
     }
     agreement rule(type, how.granted_narrow), of_weights(accumulation_of(type));
     for (int step = 0; step < how.steps; ++step) {
@@ -158,7 +157,8 @@ template <class Training, class Exact = Training> class same_training {
         without_buckets.run(find, {how.learning_rate, step, seed_, true});
         for (int op = 0; op < g_.ops.size; ++op)
           if (const source_kind k = g_.ops[op].info->source; k == source_kind::parameter || k == source_kind::state)
-            if (const int t = g_.ops[op].first_output; all.gather(&program::stored, t) != without_buckets.gather(&program::stored, t))
+            if (const int t = g_.ops[op].first_output;
+                all.gather(&program::stored, t) != without_buckets.gather(&program::stored, t))
               throw error("without buckets " + std::string(g_.name(op).view()) + " has other bits");
       }
       rule.loss(is_narrow(type) ? exact.loss() : wanted, loss_of(all), std::abs(wanted - exact.loss()));
@@ -171,7 +171,8 @@ template <class Training, class Exact = Training> class same_training {
         if (g_.ops[op].info->outputs[0].rank > 0 || type == f64) {
           const std::vector<double> value = one.output(name);
           const double noise = rounding(value, [&](auto const& e) { return e.output(name); });
-          rule.tensor("output " + name, is_narrow(type) ? exact.output(name) : value, all.gather(&program::outputs, g_.ops[op].first_output),
+          rule.tensor("output " + name, is_narrow(type) ? exact.output(name) : value,
+                      all.gather(&program::outputs, g_.ops[op].first_output),
                       std::max(rule.allowed(value, largest(value), noise), smallest_of_losses));
         }
       }
@@ -183,7 +184,7 @@ template <class Training, class Exact = Training> class same_training {
       for (std::string const& name : one.trained()) {
         const int t = tensor_of_parameter(name);
         const std::vector<double> gradient = one.gradient(name), weight = one.parameter(name);
-        const double noise = rounding(gradient, [&](auto const& e) { return e.gradient(name); }),
+        const double noise = rounding(gradient, [&](auto const&e) { return e.gradient(name); }),
                      of_gradient = rule.allowed(gradient, most_gradient, noise);
         const std::vector<double> have = all.gather(&program::gradients, t), now = all.gather(&program::stored, t);
         rule.tensor("gradient of " + name, is_narrow(type) ? exact.gradient(name) : gradient, have, of_gradient);
@@ -195,11 +196,13 @@ template <class Training, class Exact = Training> class same_training {
         if (g_.ops[op].info->source == source_kind::state) (void)all.gather(&program::stored, g_.ops[op].first_output);
       agreement const& worse = rule.worst() >= of_weights.worst() ? rule : of_weights;
       r.worst = worse.worst();
-      if (!worse.holds()) throw error("step " + std::to_string(step) + ": " + worse.where() + " differs by " +
-                                      std::to_string(worse.worst()) + " of what is allowed");
+      if (!worse.holds())
+        throw error("step " + std::to_string(step) + ": " + worse.where() + " differs by " + std::to_string(worse.worst()) +
+                    " of what is allowed");
     }
   }
-  void compare_bits(partita::detail::engine& engine, named_values const& inputs, program_interpreter<graph_type> const& all) const {
+  void compare_bits(partita::detail::engine& engine, named_values const& inputs,
+                    program_interpreter<graph_type> const& all) const {
     std::vector<std::vector<std::byte>> bytes;
     std::vector<feed> feeds;
     bytes.reserve(static_cast<std::size_t>(g_.ops.size));
@@ -220,7 +223,8 @@ template <class Training, class Exact = Training> class same_training {
     auto same = [&](std::string const& what, host_tensor const& have, std::vector<double> const& wanted) {
       if (have.size() != wanted.size()) throw error("on threads " + what + " has another size");
       for (std::size_t i = 0; i < wanted.size(); ++i)
-        if (have[i] != wanted[i]) throw error("on threads " + what + " is " + std::to_string(have[i]) + ", not " + std::to_string(wanted[i]));
+        if (have[i] != wanted[i])
+          throw error("on threads " + what + " is " + std::to_string(have[i]) + ", not " + std::to_string(wanted[i]));
     };
     for (int op = 0; op < g_.ops.size; ++op) {
       const source_kind k = g_.ops[op].info->source;

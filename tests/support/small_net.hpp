@@ -21,8 +21,7 @@ struct small_net {
     using namespace small;
     auto x = input<f32, sample, in>(g, "x");
     auto y = input<i32, sample>(g, "y");
-    auto w1 =
-        param<f32, in, feature>(g, "fc1.weight", normal{0.5});  // named one by one: in this order with every compiler
+    auto w1 = param<f32, in, feature>(g, "fc1.weight", normal{0.5});  // named one by one: in this order with every compiler
     auto b1 = param<f32, feature>(g, "fc1.bias", ones);
     auto w2 = param<f32, feature, kind>(g, "fc2.weight", normal{0.5});
     auto b2 = param<f32, kind>(g, "fc2.bias", zeros);
@@ -62,8 +61,8 @@ inline std::vector<double> numbers(host_tensor const& t) {
   return all;
 }
 
-template <class Training> trainer<Training> small_trainer(small_plan const& plan, Training const& training = {},
-                                                          trainer_options const& options = {}) {
+template <class Training>
+trainer<Training> small_trainer(small_plan const& plan, Training const& training = {}, trainer_options const& options = {}) {
   return trainer<Training>{training, plan, cpu{.devices = plan.devices(), .threads = 1}, options,
                            bind<small::sample>(small_samples)};
 }

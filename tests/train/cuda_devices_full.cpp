@@ -254,7 +254,8 @@ TEST_CASE("what gpu-check prints of kernels, steps, collectives and the simulato
   const auto collectives = bench::time_collectives<pretend::cuda, pretend::nccl>(3, {64, 1200}, 2);
   REQUIRE(collectives.size() == 6);
   CHECK(collectives[0].bytes == 60);  // whole elements for each of three
-  for (auto const& c : collectives) CHECK(c.bus == doctest::Approx((c.what == "all_reduce" ? 2 : 1) * 2.0 / 3 * static_cast<double>(c.bytes) / c.seconds));
+  for (auto const& c : collectives)
+    CHECK(c.bus == doctest::Approx((c.what == "all_reduce" ? 2 : 1) * 2.0 / 3 * static_cast<double>(c.bytes) / c.seconds));
 }
 
 TEST_CASE("the op that made the first number that is not finite is named") {

@@ -21,7 +21,7 @@ struct held {
   held(const held&) = delete;
   held& operator=(const held&) = delete;
 
-private:
+ private:
   void* bytes_;
   std::size_t size_;
 };

@@ -12,12 +12,7 @@
 namespace {
 
 partita::step_report report(std::uint64_t step, double seconds = 0.5) {
-  return {.step = step,
-          .loss = 3.21456,
-          .gradient_norm = 1.25,
-          .learning_rate = 3e-4,
-          .seconds = seconds,
-          .tokens = 4096};
+  return {.step = step, .loss = 3.21456, .gradient_norm = 1.25, .learning_rate = 3e-4, .seconds = seconds, .tokens = 4096};
 }
 
 std::size_t count(const std::string& text, char wanted) {
@@ -28,8 +23,7 @@ std::size_t count(const std::string& text, char wanted) {
 
 TEST_CASE("the line says what is known and leaves out what is not") {
   partita::progress shown({.steps = 2000, .flops_per_step = 1e12, .peak_flops = 4e12});
-  CHECK(shown.line(report(12)) ==
-        "step   12/2000 | loss 3.2146 | norm 1.25 | lr 3.00e-04 | 500 ms | 8.19 ktok/s | MFU 50.0%");
+  CHECK(shown.line(report(12)) == "step   12/2000 | loss 3.2146 | norm 1.25 | lr 3.00e-04 | 500 ms | 8.19 ktok/s | MFU 50.0%");
   shown.step(report(1));
   CHECK(shown.line(report(1)).ends_with(" | ETA 16 min 40 s"));
   CHECK(shown.line(report(2000)).find("ETA") == std::string::npos);

@@ -21,8 +21,7 @@ TEST_CASE("a table aligns text left and numbers right") {
   std::ostringstream out;
   out << plans;
   CHECK(out.str() == plans.text());
-  CHECK_THROWS_WITH_AS(plans.row("one"),
-                       "table: a row has 1 cells, and there are 4 headers; give each header one cell",
+  CHECK_THROWS_WITH_AS(plans.row("one"), "table: a row has 1 cells, and there are 4 headers; give each header one cell",
                        partita::error);
   CHECK_THROWS_AS(partita::table({}), partita::error);
 }

@@ -106,8 +106,7 @@ TEST_CASE("what cannot be read is refused in words") {
   folder.write("empty", "");
   CHECK(says(message_of([&] { partita::text_data(folder.path / "empty"); }), {"is empty"}));
   folder.write("only.bin", std::string(5, '\0'));
-  CHECK(says(message_of([&] { partita::text_data(folder.path); }),
-             {"no readable text", "1 binary, 0 unreadable and 1 empty"}));
+  CHECK(says(message_of([&] { partita::text_data(folder.path); }), {"no readable text", "1 binary, 0 unreadable and 1 empty"}));
   CHECK(says(message_of([&] { partita::text_data("/dev/null"); }), {"neither a file nor a folder"}));
   CHECK_THROWS_AS(partita::text_data::from_bytes(""), partita::error);
   CHECK_THROWS_AS(partita::text_data::from_bytes("a", {.held_out = 1}), partita::error);
@@ -123,8 +122,7 @@ TEST_CASE("the held-out part has its size and is spread over the text") {
         const auto data = partita::text_data::from_bytes(numbered(size), {.held_out = part, .held_out_block = block});
         CHECK(data.training_size() + data.held_out_size() == size);
         if (size >= 1000 && block >= 100)
-          CHECK(static_cast<double>(data.held_out_size()) / static_cast<double>(size) ==
-                doctest::Approx(part).epsilon(0.03));
+          CHECK(static_cast<double>(data.held_out_size()) / static_cast<double>(size) == doctest::Approx(part).epsilon(0.03));
         if (size > 100'000) continue;
         std::size_t held = 0;
         for (std::size_t i = 0; i < size; ++i) held += data.is_held_out(i);
@@ -209,8 +207,7 @@ TEST_CASE("a text shorter than a window is refused with both numbers") {
              {"tiny.txt", "sequence of 100", "need 101", "has 100 in a row", "give more text or shorter sequences"}));
   const auto kept = partita::text_data::from_bytes(numbered(100));
   CHECK(says(message_of([&] { kept.batch(0, 2, 90); }), {"need 91", "has 90 in a row", "100 bytes in all"}));
-  CHECK(
-      says(message_of([&] { kept.held_out(1, 10); }), {"0 windows of 10", "one batch takes 1", "10 bytes are held"}));
+  CHECK(says(message_of([&] { kept.held_out(1, 10); }), {"0 windows of 10", "one batch takes 1", "10 bytes are held"}));
   CHECK(says(message_of([&] { kept.batch(0, 1, std::numeric_limits<std::size_t>::max()); }), {"too short"}));
 }
 

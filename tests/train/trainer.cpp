@@ -32,8 +32,8 @@ TEST_CASE("every input is given once, whole, in its type") {
   const small_batch<double> wide;
   CHECK_THROWS_WITH_AS(t.step({{"x", b.x}}), "input y was not given", pt::error);
   CHECK_THROWS_WITH_AS(t.step({{"x", b.x}, {"y", b.y}, {"x", b.x}}), "input x was given twice", pt::error);
-  CHECK_THROWS_WITH_AS(t.step({{"x", b.x}, {"y", b.y}, {"z", b.y}}),
-                       "the model has no input named z (there are: x, y)", pt::error);
+  CHECK_THROWS_WITH_AS(t.step({{"x", b.x}, {"y", b.y}, {"z", b.y}}), "the model has no input named z (there are: x, y)",
+                       pt::error);
   CHECK_THROWS_WITH_AS(t.step({{"x", std::vector<float>(10)}, {"y", b.y}}),
                        "input x holds 72 elements (sample 12 x in 6), was given 10", pt::error);
   CHECK_THROWS_WITH_AS(t.step({{"x", wide.x}, {"y", b.y}}), "input x is of type f32, was given f64", pt::error);
@@ -46,11 +46,11 @@ TEST_CASE("every input is given once, whole, in its type") {
 TEST_CASE("extents, devices and plans that do not fit") {
   CHECK_THROWS_WITH_AS((pt::trainer<adamw_training>{adamw_training{}, small_plan{}, pt::cpu{}}),
                        Contains("axis sample has no extent"), pt::error);
-  CHECK_THROWS_WITH_AS((pt::trainer<adamw_training>{adamw_training{}, small_plan{}, pt::cpu{},
-                                                    pt::bind<small::sample>(std::size_t{1} << 61)}),
-                       Contains("more than 2^60 points together, with 2305843009213693952 along sample"), pt::error);
-  CHECK_THROWS_WITH_AS((pt::trainer<adamw_training>{adamw_training{}, small_plan{.data = 2, .tensor = 2},
-                                                    pt::cpu{.devices = 3}, pt::bind<small::sample>(12)}),
+  CHECK_THROWS_WITH_AS(
+      (pt::trainer<adamw_training>{adamw_training{}, small_plan{}, pt::cpu{}, pt::bind<small::sample>(std::size_t{1} << 61)}),
+      Contains("more than 2^60 points together, with 2305843009213693952 along sample"), pt::error);
+  CHECK_THROWS_WITH_AS((pt::trainer<adamw_training>{adamw_training{}, small_plan{.data = 2, .tensor = 2}, pt::cpu{.devices = 3},
+                                                    pt::bind<small::sample>(12)}),
                        Contains("the plan is for 4 devices, there are 3"), pt::error);
   // devices that the plan does not use hold nothing
   const pt::trainer<adamw_training> spare{adamw_training{}, small_plan{.data = 2}, pt::cpu{.devices = 3},
@@ -59,9 +59,8 @@ TEST_CASE("extents, devices and plans that do not fit") {
   const auto more_replicas_than_samples = [&] { return make({.data = 13}); };
   CHECK_THROWS_WITH_AS(more_replicas_than_samples(), Contains("sample"), pt::error);
   auto nowhere = [](auto& plan) { plan.op_trans(plan.ops("fc3"), pt::split<small::feature>{2, "tensor"}); };
-  CHECK_THROWS_WITH_AS(
-      (pt::trainer<adamw_training>{adamw_training{}, nowhere, pt::cpu{}, pt::bind<small::sample>(12)}),
-      Contains("fc3"), pt::error);
+  CHECK_THROWS_WITH_AS((pt::trainer<adamw_training>{adamw_training{}, nowhere, pt::cpu{}, pt::bind<small::sample>(12)}),
+                       Contains("fc3"), pt::error);
 }
 
 TEST_CASE("an evaluation has the loss that a step returns, and changes nothing") {
@@ -79,8 +78,7 @@ TEST_CASE("an evaluation has the loss that a step returns, and changes nothing")
 }
 
 TEST_CASE("outputs are whole, of the last step or evaluation") {
-  for (const small_plan plan :
-       {small_plan{}, small_plan{.data = 2, .tensor = 2}, small_plan{.stages = 2, .micro_batches = 3}}) {
+  for (const small_plan plan : {small_plan{}, small_plan{.data = 2, .tensor = 2}, small_plan{.stages = 2, .micro_batches = 3}}) {
     auto t = make(plan);
     const small_batch<float> b(1), other(2);
     const float loss = t.step(b.feeds());
@@ -104,8 +102,8 @@ TEST_CASE("outputs are whole, of the last step or evaluation") {
     t.evaluate(other.feeds());
     CHECK(t.output("logits").bytes != logits.bytes);
     CHECK_THROWS_WITH_AS(t.output("gradient_norm"), Contains("after an evaluation"), pt::error);
-    CHECK_THROWS_WITH_AS(t.output("nothing"),
-                         "the model has no output nothing (there are: loss, logits, gradient_norm)", pt::error);
+    CHECK_THROWS_WITH_AS(t.output("nothing"), "the model has no output nothing (there are: loss, logits, gradient_norm)",
+                         pt::error);
   }
 }
 
@@ -130,8 +128,7 @@ TEST_CASE("parameters are read, written and counted whole") {
                        "fc1.weight holds 48 elements (in 6 x feature 8), was given 3", pt::error);
   CHECK_THROWS_WITH_AS(t.set_parameter("fc1.weight", std::vector<double>(48)), Contains("is of type f32"), pt::error);
   CHECK_THROWS_WITH_AS(t.parameter("fc1"),
-                       "the model has no parameter named fc1 (there are: fc1.weight, fc1.bias, fc2.weight, fc2.bias)",
-                       pt::error);
+                       "the model has no parameter named fc1 (there are: fc1.weight, fc1.bias, fc2.weight, fc2.bias)", pt::error);
   CHECK_THROWS_WITH_AS(t.gradient("x"), Contains("no parameter named x"), pt::error);
   CHECK(t.state("fc1.weight.m").extents == std::vector<std::size_t>{6, 8});
 }
@@ -166,8 +163,8 @@ TEST_CASE("plans agree with one device") {
   constexpr double rate = 1e-2;
   for (const small_plan plan :
        {small_plan{.data = 2}, small_plan{.tensor = 2}, small_plan{.stages = 2, .micro_batches = 2},
-        small_plan{.micro_batches = 3}, small_plan{.data = 5}, small_plan{.tensor = 3},
-        small_plan{.data = 2, .tensor = 2}, small_plan{.data = 2, .tensor = 2, .stages = 2, .micro_batches = 2}}) {
+        small_plan{.micro_batches = 3}, small_plan{.data = 5}, small_plan{.tensor = 3}, small_plan{.data = 2, .tensor = 2},
+        small_plan{.data = 2, .tensor = 2, .stages = 2, .micro_batches = 2}}) {
     auto one = make({}, {}, {.learning_rate = rate});
     auto other = make(plan, {}, {.learning_rate = rate});
     agreement rule(pt::f32);
@@ -178,8 +175,7 @@ TEST_CASE("plans agree with one device") {
       rule.tensor("logits", numbers(one.output("logits")), numbers(other.output("logits")),
                   rule.allowed(numbers(one.output("logits")), 0));
       double most = 0;
-      for (std::string const& name : one.parameter_names())
-        most = std::max(most, largest(numbers(one.gradient(name))));
+      for (std::string const& name : one.parameter_names()) most = std::max(most, largest(numbers(one.gradient(name))));
       for (std::string const& name : one.parameter_names()) {
         const std::vector<double> gradient = numbers(one.gradient(name));
         const double allowed = rule.allowed(gradient, most);
@@ -189,15 +185,14 @@ TEST_CASE("plans agree with one device") {
         other.set_parameter(name, std::vector<float>(w.as<float>(), w.as<float>() + w.size()));
       }
     }
-    INFO(plan.data, " x ", plan.tensor, " x ", plan.stages, ", ", plan.micro_batches,
-         " micro-batches: ", rule.where(), " differs by ", rule.worst(), " of what is allowed");
+    INFO(plan.data, " x ", plan.tensor, " x ", plan.stages, ", ", plan.micro_batches, " micro-batches: ", rule.where(),
+         " differs by ", rule.worst(), " of what is allowed");
     CHECK(rule.holds());
   }
 }
 
 TEST_CASE("a number that is not finite is an error that names its op, and changes nothing") {
-  for (const small_plan plan :
-       {small_plan{}, small_plan{.data = 2, .tensor = 2}, small_plan{.stages = 2, .micro_batches = 2}}) {
+  for (const small_plan plan : {small_plan{}, small_plan{.data = 2, .tensor = 2}, small_plan{.stages = 2, .micro_batches = 2}}) {
     auto t = make(plan);
     small_batch<float> b;
     t.step(b.feeds());
@@ -256,13 +251,11 @@ TEST_CASE("weight decay leaves out whom it is told to") {
   for (const char* name : {"fc1.bias", "fc2.weight", "fc2.bias"})
     CHECK(decayed.parameter(name).bytes == plain.parameter(name).bytes);
   const std::vector<double> a = numbers(decayed.parameter("fc1.weight")), c = numbers(plain.parameter("fc1.weight"));
-  for (std::size_t i = 0; i < a.size(); ++i)
-    CHECK(a[i] == doctest::Approx(c[i] - rate * decay * before[i]).epsilon(1e-4));
+  for (std::size_t i = 0; i < a.size(); ++i) CHECK(a[i] == doctest::Approx(c[i] - rate * decay * before[i]).epsilon(1e-4));
 }
 
 TEST_CASE("memory is as planned, and traffic is that of one step") {
-  for (const small_plan plan :
-       {small_plan{}, small_plan{.data = 2}, small_plan{.tensor = 2, .stages = 2, .micro_batches = 2}}) {
+  for (const small_plan plan : {small_plan{}, small_plan{.data = 2}, small_plan{.tensor = 2, .stages = 2, .micro_batches = 2}}) {
     auto t = make(plan);
     const small_batch<float> b;
     CHECK(t.communication().bytes == 0);

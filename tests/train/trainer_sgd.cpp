@@ -18,7 +18,7 @@ struct squares {  // a loss of the model's own type
   }
 };
 using double_training = pt::training<pt::in_precision<small_net, pt::f64>>;
-}
+}  // namespace
 
 TEST_CASE("sgd takes the learning rate that is set, from the next step on") {
   auto t = small_trainer<double_training>({.data = 2}, {}, {.learning_rate = 0.5});
@@ -29,8 +29,7 @@ TEST_CASE("sgd takes the learning rate that is set, from the next step on") {
     CHECK(t.learning_rate() == rate);
     const std::vector<double> before = numbers(t.parameter("fc1.weight"));
     t.step(b.feeds());
-    const std::vector<double> after = numbers(t.parameter("fc1.weight")),
-                              gradient = numbers(t.gradient("fc1.weight"));
+    const std::vector<double> after = numbers(t.parameter("fc1.weight")), gradient = numbers(t.gradient("fc1.weight"));
     for (std::size_t i = 0; i < before.size(); ++i)
       CHECK(after[i] == doctest::Approx(before[i] - rate * gradient[i]).epsilon(1e-14));
   }
@@ -85,9 +84,8 @@ TEST_CASE("a model in bf16 takes floats, keeps its parameters in f32 and learns 
 
 TEST_CASE("plans agree with one device in double, over many steps") {
   constexpr double rate = 0.2;
-  for (const small_plan plan :
-       {small_plan{.data = 3}, small_plan{.tensor = 2}, small_plan{.stages = 2, .micro_batches = 4},
-        small_plan{.data = 2, .tensor = 2, .stages = 2, .micro_batches = 3}}) {
+  for (const small_plan plan : {small_plan{.data = 3}, small_plan{.tensor = 2}, small_plan{.stages = 2, .micro_batches = 4},
+                                small_plan{.data = 2, .tensor = 2, .stages = 2, .micro_batches = 3}}) {
     auto one = small_trainer<double_training>({}, {}, {.learning_rate = rate});
     auto other = small_trainer<double_training>(plan, {}, {.learning_rate = rate});
     agreement rule(pt::f64);
@@ -97,8 +95,7 @@ TEST_CASE("plans agree with one device in double, over many steps") {
       other.step(b.feeds());
       rule.loss(one.output("loss")[0], other.output("loss")[0]);
       double most = 0;
-      for (std::string const& name : one.parameter_names())
-        most = std::max(most, largest(numbers(one.parameter(name))));
+      for (std::string const& name : one.parameter_names()) most = std::max(most, largest(numbers(one.parameter(name))));
       for (std::string const& name : one.parameter_names()) {
         const std::vector<double> wanted = numbers(one.parameter(name));
         rule.tensor(name, wanted, numbers(other.parameter(name)), rule.allowed(wanted, most));

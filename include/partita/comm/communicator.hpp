@@ -45,20 +45,12 @@ struct aborted : error {
 
 constexpr std::string_view name_of(reduction how) { return how == reduction::sum ? "sum" : "max"; }
 
-enum class communication : std::uint8_t {
-  all_reduce,
-  all_gather,
-  reduce_scatter,
-  all_to_all,
-  broadcast,
-  exchange,
-  barrier
-};
+enum class communication : std::uint8_t { all_reduce, all_gather, reduce_scatter, all_to_all, broadcast, exchange, barrier };
 inline constexpr std::size_t communication_kinds = 7;
 
 constexpr std::string_view name_of(communication kind) {
-  constexpr std::array<std::string_view, communication_kinds> names{
-      "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "exchange", "barrier"};
+  constexpr std::array<std::string_view, communication_kinds> names{"all_reduce", "all_gather", "reduce_scatter", "all_to_all",
+                                                                    "broadcast",  "exchange",   "barrier"};
   return names[static_cast<std::size_t>(kind)];
 }
 
@@ -107,10 +99,9 @@ struct traffic_counts {
 // barrier         returns when every member has called it.
 // abort           from any thread, at any time; the first call counts, later ones do nothing.
 template <class C>
-concept communicator = requires(C& c, const C& reader, std::size_t group, void* buffer, void const* input,
-                                std::size_t count, std::span<const std::size_t> counts, dtype type, reduction how,
-                                int root, std::span<const message> messages, std::string reason,
-                                std::exception_ptr failure) {
+concept communicator = requires(C& c, const C& reader, std::size_t group, void* buffer, void const* input, std::size_t count,
+                                std::span<const std::size_t> counts, dtype type, reduction how, int root,
+                                std::span<const message> messages, std::string reason, std::exception_ptr failure) {
   { reader.rank() } -> std::same_as<int>;
   { reader.size() } -> std::same_as<int>;
   { reader.members(group) } -> std::same_as<std::span<int const>>;

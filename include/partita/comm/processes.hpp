@@ -70,7 +70,8 @@ list<list<T>> gather_lists(processes& together, list<T> const& mine, std::string
 inline std::string broadcast(processes& together, std::string const& mine, int from = 0) {
   list<std::size_t> bytes(static_cast<std::size_t>(together.size()), 0);
   const bool gives = together.rank() == from;
-  bytes[static_cast<std::size_t>(from)] = gather(together, gives ? mine.size() : 0, "the text of one")[static_cast<std::size_t>(from)];
+  bytes[static_cast<std::size_t>(from)] =
+      gather(together, gives ? mine.size() : 0, "the text of one")[static_cast<std::size_t>(from)];
   std::string text(bytes[static_cast<std::size_t>(from)], '\0');
   together.all_gather(gives ? mine.data() : nullptr, text.data(), bytes, "the text of one");
   return text;

@@ -64,9 +64,8 @@ inline combination combination_of(dtype type, reduction how) {
 // result at target(0)[i] ... target(outputs - 1)[i]. A target may be a source; source(m) and target(m) give const void*,
 // void*. Narrow types are combined in float, and rounded once. Works strip by strip through buffers that stay in the
 // first-level cache, so every input is read from memory once and every output written once.
-template <class Source, class Target>
-void reduce_range(dtype type, reduction how, std::size_t inputs, Source source, std::size_t outputs, Target target,
-                  std::size_t begin, std::size_t end) {
+template <class Source, class Target> void reduce_range(dtype type, reduction how, std::size_t inputs, Source source,
+                                                        std::size_t outputs, Target target, std::size_t begin, std::size_t end) {
   const combination c = combination_of(type, how);
   const std::size_t size = size_of(type);
   constexpr std::size_t strip_bytes = 4096;

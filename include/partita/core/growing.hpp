@@ -61,8 +61,8 @@ template <class T> struct growing {
   constexpr void reserve(int wanted) {
     if (wanted <= room) return;
     if (lies_in_bytes()) {
-      at = static_cast<T*>(detail::larger_memory(at, static_cast<std::size_t>(size) * sizeof(T),
-                                                 static_cast<std::size_t>(wanted) * sizeof(T)));
+      at = static_cast<T*>(
+          detail::larger_memory(at, static_cast<std::size_t>(size) * sizeof(T), static_cast<std::size_t>(wanted) * sizeof(T)));
       room = wanted;
       return;
     }

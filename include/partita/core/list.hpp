@@ -29,7 +29,8 @@ class list_memory {
   }
 
   [[gnu::noinline]] void make_room(std::size_t wanted, std::size_t element_bytes, mover move) {
-    void* const more = ::operator new(wanted * element_bytes);
+    const std::size_t bytes = wanted * element_bytes;
+    void* const more = ::operator new(bytes);
     if (move != nullptr) move(at_, size_, more);
     else if (size_ > 0) std::memcpy(more, at_, size_ * element_bytes);
     ::operator delete(at_);
@@ -44,7 +45,8 @@ class list_memory {
   [[gnu::noinline]] void append_bytes(void const* from, std::size_t n, std::size_t element_bytes, std::size_t room) {
     void* const old = at_;
     if (size_ + n > room_) {
-      at_ = ::operator new(room * element_bytes);
+      const std::size_t bytes = room * element_bytes;
+      at_ = ::operator new(bytes);
       room_ = room;
       if (size_ > 0) std::memcpy(at_, old, size_ * element_bytes);
     }

@@ -15,8 +15,7 @@ PARTITA_HOST_DEVICE constexpr std::uint16_t bfloat16_bits(float x) {
   return static_cast<std::uint16_t>(is_nan ? bits >> 16 | 0x40u : rounded);
 }
 PARTITA_HOST_DEVICE constexpr std::uint16_t float16_bits(float x) {
-  const std::uint32_t bits = __builtin_bit_cast(std::uint32_t, x), sign = bits >> 16 & 0x8000u,
-                      size = bits & 0x7fffffffu;
+  const std::uint32_t bits = __builtin_bit_cast(std::uint32_t, x), sign = bits >> 16 & 0x8000u, size = bits & 0x7fffffffu;
   std::uint32_t out = 0;
   if (size > 0x7f800000u) out = 0x7e00u;
   else if (size >= 0x47800000u) out = 0x7c00u;  // 65536 and above

@@ -32,9 +32,7 @@ template <class... T> constexpr std::size_t elements_of_pack() {
   for (std::size_t size : std::initializer_list<std::size_t>{sizeof(T)...}) least = size < least ? size : least;
   return pack_bytes / least;
 }
-PARTITA_HOST_DEVICE inline bool begins_pack(void const* at) {
-  return reinterpret_cast<std::uintptr_t>(at) % pack_bytes == 0;
-}
+PARTITA_HOST_DEVICE inline bool begins_pack(void const* at) { return reinterpret_cast<std::uintptr_t>(at) % pack_bytes == 0; }
 
 template <std::size_t N, class T> PARTITA_HOST_DEVICE pack<T, N> load_pack(T const* from) {
   pack<T, N> p;
@@ -72,8 +70,7 @@ PARTITA_HOST_DEVICE void each_in(Loop const& loop, std::size_t n, F f, Out* out,
   if constexpr (Packs) {
     constexpr std::size_t width = detail::elements_of_pack<Out, In...>();
     if (detail::begins_pack(out) && (detail::begins_pack(in) && ...))
-      return loop.each((n + width - 1) / width,
-                       [=](std::size_t p) { detail::pass_pack<width>(p * width, n, f, out, in...); });
+      return loop.each((n + width - 1) / width, [=](std::size_t p) { detail::pass_pack<width>(p * width, n, f, out, in...); });
   }
   loop.each(n, [=](std::size_t i) { out[i] = static_cast<Out>(f(in[i]...)); });
 }
@@ -114,8 +111,8 @@ PARTITA_HOST_DEVICE auto reduce_of(Reduce reduce, Join join, Team const& team, s
 // As Team::sum and Team::max, of f(in[i]...). f converts to the type to add in.
 template <class Team, class F, class... In>
 PARTITA_HOST_DEVICE auto sum_of(Team const& team, std::size_t n, F f, In const*... in) {
-  return detail::reduce_of([](Team const& t, std::size_t m, auto g) { return t.sum(m, g); },
-                           [](auto a, auto b) { return a + b; }, team, n, f, in...);
+  return detail::reduce_of([](Team const& t, std::size_t m, auto g) { return t.sum(m, g); }, [](auto a, auto b) { return a + b; },
+                           team, n, f, in...);
 }
 template <class Team, class F, class... In>
 PARTITA_HOST_DEVICE auto max_of(Team const& team, std::size_t n, F f, In const*... in) {

@@ -8,7 +8,8 @@
 namespace partita::detail {
 
 // Belongs to one thread. It looks for about as long as waking takes: who sleeps loses that time, whoever waits for this
-// thread then loses it too, and so falls asleep in turn. After a wait that took longer it looks half as long as before, since who waits for computation gains nothing from looking, and takes the core from others.
+// thread then loses it too, and so falls asleep in turn. After a wait that took longer it looks half as long as before, since who
+// waits for computation gains nothing from looking, and takes the core from others.
 class patience {
  public:
   explicit patience(bool cores_to_spare = true) : longest_(cores_to_spare ? worth_looking : clock::duration{0}), now_(longest_) {}

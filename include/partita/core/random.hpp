@@ -21,8 +21,8 @@ inline constexpr std::uint32_t philox_multiplier_0 = 0xD2511F53, philox_multipli
 inline constexpr std::uint32_t philox_weyl_0 = 0x9E3779B9, philox_weyl_1 = 0xBB67AE85;
 inline constexpr int philox_rounds = 10;
 
-PARTITA_HOST_DEVICE constexpr void philox_round(std::uint32_t& a, std::uint32_t& b, std::uint32_t& c,
-                                                std::uint32_t& d, std::uint32_t key_0, std::uint32_t key_1) {
+PARTITA_HOST_DEVICE constexpr void philox_round(std::uint32_t& a, std::uint32_t& b, std::uint32_t& c, std::uint32_t& d,
+                                                std::uint32_t key_0, std::uint32_t key_1) {
   const std::uint64_t left = std::uint64_t{philox_multiplier_0} * a, right = std::uint64_t{philox_multiplier_1} * c;
   a = static_cast<std::uint32_t>(right >> 32) ^ b ^ key_0;
   c = static_cast<std::uint32_t>(left >> 32) ^ d ^ key_1;
@@ -31,8 +31,7 @@ PARTITA_HOST_DEVICE constexpr void philox_round(std::uint32_t& a, std::uint32_t&
 }
 }  // namespace detail
 
-PARTITA_HOST_DEVICE constexpr philox_block philox(std::uint64_t key, std::uint64_t counter_low,
-                                                  std::uint64_t counter_high) {
+PARTITA_HOST_DEVICE constexpr philox_block philox(std::uint64_t key, std::uint64_t counter_low, std::uint64_t counter_high) {
   philox_block out{{static_cast<std::uint32_t>(counter_low), static_cast<std::uint32_t>(counter_low >> 32),
                     static_cast<std::uint32_t>(counter_high), static_cast<std::uint32_t>(counter_high >> 32)}};
   std::uint32_t key_0 = static_cast<std::uint32_t>(key), key_1 = static_cast<std::uint32_t>(key >> 32);
@@ -58,11 +57,8 @@ PARTITA_HOST_DEVICE constexpr float random_uniform(std::uint64_t key, std::uint6
 }
 
 // Whether a dropout of this probability keeps an element; `random_uniform(...) >= probability` says the same.
-PARTITA_HOST_DEVICE constexpr bool keeps(std::uint32_t word, float probability) {
-  return uniform_of(word) >= probability;
-}
-PARTITA_HOST_DEVICE constexpr bool keeps(std::uint64_t key, std::uint64_t step, std::uint64_t index,
-                                         float probability) {
+PARTITA_HOST_DEVICE constexpr bool keeps(std::uint32_t word, float probability) { return uniform_of(word) >= probability; }
+PARTITA_HOST_DEVICE constexpr bool keeps(std::uint64_t key, std::uint64_t step, std::uint64_t index, float probability) {
   return keeps(random_word(key, step, index), probability);
 }
 
@@ -111,8 +107,7 @@ inline void philox_blocks(std::uint64_t key, std::uint64_t step, std::uint64_t f
 }
 
 // Calls take(words, from, count, at) for runs of at most 128: words[from + j] belongs to element first + at + j.
-template <class Take>
-void each_run(std::uint64_t key, std::uint64_t step, std::uint64_t first, std::size_t count, Take take) {
+template <class Take> void each_run(std::uint64_t key, std::uint64_t step, std::uint64_t first, std::size_t count, Take take) {
   std::uint32_t words[4 * philox_batch];
   std::size_t at = 0, from = static_cast<std::size_t>(first % 4);
   while (at < count) {
@@ -127,61 +122,53 @@ void each_run(std::uint64_t key, std::uint64_t step, std::uint64_t first, std::s
 
 // out[j] = random_uniform(key, step, first + j) for j < count; bit for bit.
 inline void fill_uniform(float* out, std::uint64_t key, std::uint64_t step, std::uint64_t first, std::size_t count) {
-  detail::each_run(key, step, first, count,
-                   [out](std::uint32_t const* words, std::size_t from, std::size_t run, std::size_t at) {
-                     if (run == 4 * detail::philox_batch)
-                       for (std::size_t j = 0; j < 4 * detail::philox_batch; ++j) out[at + j] = uniform_of(words[j]);
-                     else
-                       for (std::size_t j = 0; j < run; ++j) out[at + j] = uniform_of(words[from + j]);
-                   });
+  detail::each_run(key, step, first, count, [out](std::uint32_t const* words, std::size_t from, std::size_t run, std::size_t at) {
+    if (run == 4 * detail::philox_batch)
+      for (std::size_t j = 0; j < 4 * detail::philox_batch; ++j) out[at + j] = uniform_of(words[j]);
+    else
+      for (std::size_t j = 0; j < run; ++j) out[at + j] = uniform_of(words[from + j]);
+  });
 }
 
 // out[j] = keeps(key, step, first + j, probability) ? kept : 0, the factor that inverted dropout multiplies with when
 // `kept` is 1 / (1 - probability).
-template <class T>
-void fill_dropout(T* out, std::uint64_t key, std::uint64_t step, std::uint64_t first, std::size_t count,
-                  float probability, T kept) {
-  detail::each_run(key, step, first, count,
-                   [=](std::uint32_t const* words, std::size_t from, std::size_t run, std::size_t at) {
-                     if (run == 4 * detail::philox_batch)
-                       for (std::size_t j = 0; j < 4 * detail::philox_batch; ++j)
-                         out[at + j] = keeps(words[j], probability) ? kept : T(0);
-                     else
-                       for (std::size_t j = 0; j < run; ++j)
-                         out[at + j] = keeps(words[from + j], probability) ? kept : T(0);
-                   });
+template <class T> void fill_dropout(T* out, std::uint64_t key, std::uint64_t step, std::uint64_t first, std::size_t count,
+                                     float probability, T kept) {
+  detail::each_run(key, step, first, count, [=](std::uint32_t const* words, std::size_t from, std::size_t run, std::size_t at) {
+    if (run == 4 * detail::philox_batch)
+      for (std::size_t j = 0; j < 4 * detail::philox_batch; ++j) out[at + j] = keeps(words[j], probability) ? kept : T(0);
+    else
+      for (std::size_t j = 0; j < run; ++j) out[at + j] = keeps(words[from + j], probability) ? kept : T(0);
+  });
 }
 
 // Bit j % 64 of out[j / 64] is keeps(key, step, first + j, probability); the last word's spare bits are 0.
-inline void fill_keep_bits(std::uint64_t* out, std::uint64_t key, std::uint64_t step, std::uint64_t first,
-                           std::size_t count, float probability) {
+inline void fill_keep_bits(std::uint64_t* out, std::uint64_t key, std::uint64_t step, std::uint64_t first, std::size_t count,
+                           float probability) {
   for (std::size_t word = 0; word * 64 < count; ++word) out[word] = 0;
-  detail::each_run(key, step, first, count,
-                   [=](std::uint32_t const* words, std::size_t from, std::size_t run, std::size_t at) {
-                     constexpr std::size_t most = 4 * detail::philox_batch;
-                     std::uint64_t kept[most / 8];  // eight bytes each, of 0 or 1, the first element's lowest
-                     for (std::size_t j = 0; j < most / 8; ++j) {
-                       kept[j] = 0;
-                       for (std::size_t b = 0; b < 8; ++b)
-                         kept[j] |= std::uint64_t{keeps(words[8 * j + b], probability)} << (8 * b);
-                     }
-                     // the product brings byte b's bit to bit 56 + b
-                     for (std::size_t j = 0; j < most / 8; ++j) kept[j] = kept[j] * 0x0102040810204080u >> 56;
-                     for (std::size_t j = 0; j < run;) {
-                       const std::size_t bit = (from + j) % 8, to = (at + j) % 64;
-                       std::size_t take = 8 - bit < run - j ? 8 - bit : run - j;
-                       take = take < 64 - to ? take : 64 - to;
-                       const std::uint64_t mask = (std::uint64_t{1} << take) - 1;
-                       out[(at + j) / 64] |= (kept[(from + j) / 8] >> bit & mask) << to;
-                       j += take;
-                     }
-                   });
+  detail::each_run(key, step, first, count, [=](std::uint32_t const* words, std::size_t from, std::size_t run, std::size_t at) {
+    constexpr std::size_t most = 4 * detail::philox_batch;
+    std::uint64_t kept[most / 8];  // eight bytes each, of 0 or 1, the first element's lowest
+    for (std::size_t j = 0; j < most / 8; ++j) {
+      kept[j] = 0;
+      for (std::size_t b = 0; b < 8; ++b) kept[j] |= std::uint64_t{keeps(words[8 * j + b], probability)} << (8 * b);
+    }
+    // the product brings byte b's bit to bit 56 + b
+    for (std::size_t j = 0; j < most / 8; ++j) kept[j] = kept[j] * 0x0102040810204080u >> 56;
+    for (std::size_t j = 0; j < run;) {
+      const std::size_t bit = (from + j) % 8, to = (at + j) % 64;
+      std::size_t take = 8 - bit < run - j ? 8 - bit : run - j;
+      take = take < 64 - to ? take : 64 - to;
+      const std::uint64_t mask = (std::uint64_t{1} << take) - 1;
+      out[(at + j) / 64] |= (kept[(from + j) / 8] >> bit & mask) << to;
+      j += take;
+    }
+  });
 }
 
 // out[j] = random_normal(key, step, first + j), times `deviation`; bit for bit whatever the range.
 template <class T>
-void fill_normal(T* out, std::uint64_t key, std::uint64_t step, std::uint64_t first, std::size_t count,
-                 double deviation = 1) {
+void fill_normal(T* out, std::uint64_t key, std::uint64_t step, std::uint64_t first, std::size_t count, double deviation = 1) {
   std::size_t at = 0;
   while (at < count) {
     const std::uint64_t index = first + at;

@@ -3,11 +3,11 @@
 #pragma once
 #include <boost/hana/accessors.hpp>
 #include <boost/hana/at_key.hpp>
+#include <boost/hana/core/to.hpp>
 #include <boost/hana/define_struct.hpp>
 #include <boost/hana/first.hpp>
 #include <boost/hana/for_each.hpp>
 #include <boost/hana/second.hpp>
-#include <boost/hana/core/to.hpp>
 #include <boost/hana/string.hpp>
 
 #include <cstdint>

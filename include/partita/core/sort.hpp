@@ -42,8 +42,7 @@ namespace detail {
 // Stable; `before(a, b)`: does index a come before index b.
 template <class Before> void sort_ids(std::span<int> ids, Before const& before) {
   detail::merge_sort(
-      ids, [](void const* f, int a, int b) { return static_cast<bool>((*static_cast<Before const*>(f))(a, b)); },
-      &before);
+      ids, [](void const* f, int a, int b) { return static_cast<bool>((*static_cast<Before const*>(f))(a, b)); }, &before);
 }
 // 0, 1, ... n - 1, sorted so.
 template <class Before> list<int> sorted_ids(std::size_t n, Before const& before) {

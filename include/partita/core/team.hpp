@@ -30,10 +30,10 @@ struct example_of_element {
 
 template <class T>
 concept team = requires(T const& some, std::size_t n, detail::example_of_element f) {
-  some.each(n, f);                                    // f(i) for every i < n
-  { some.sum(n, f) } -> std::same_as<float>;          // of f(i) over i < n
-  { some.max(n, f) } -> std::same_as<float>;          // of f(i) over i < n
-  { some.first() } -> std::same_as<bool>;             // true on exactly one member
+  some.each(n, f);                            // f(i) for every i < n
+  { some.sum(n, f) } -> std::same_as<float>;  // of f(i) over i < n
+  { some.max(n, f) } -> std::same_as<float>;  // of f(i) over i < n
+  { some.first() } -> std::same_as<bool>;     // true on exactly one member
 };
 
 }  // namespace partita

@@ -19,11 +19,9 @@ class word {
   word(std::string const& text) : word(std::string_view(text)) {}
   constexpr word(char letter) : bits_(static_cast<unsigned char>(letter)), as_(kind::letter) {}
   template <std::signed_integral N>
-  requires(!std::same_as<N, char>)
-  constexpr word(N n) : bits_(static_cast<std::uint64_t>(n)), as_(kind::negative_or_not) {}
+  requires(!std::same_as<N, char>) constexpr word(N n) : bits_(static_cast<std::uint64_t>(n)), as_(kind::negative_or_not) {}
   template <std::unsigned_integral N>
-  requires(!std::same_as<N, char>)
-  constexpr word(N n) : bits_(n), as_(kind::not_negative) {}
+  requires(!std::same_as<N, char>) constexpr word(N n) : bits_(n), as_(kind::not_negative) {}
   constexpr word(double n) : number_(n), as_(kind::number) {}
 
   void append_to(std::string& all) const {

@@ -23,41 +23,36 @@ inline constexpr int cluster_file_version = 1;
 // of w / (w + `small`) of it. So an op much smaller than `small` takes time as the root of its work, and none takes a
 // constant beside the device's `launch`.
 struct efficiency_curve {
-  BOOST_HANA_DEFINE_STRUCT(efficiency_curve,
-    (double, most),
-    (double, small));
+  BOOST_HANA_DEFINE_STRUCT(efficiency_curve, (double, most), (double, small));
   double at(double work) const { return work > 0 ? most * std::sqrt(work / (work + small)) : most; }
 };
 
 struct device_kind {
-  BOOST_HANA_DEFINE_STRUCT(device_kind,
-    (std::string, name),
-    (std::map<std::string, double>, flops),  // peak FLOP/s by dtype: "f32", "bf16"; what is missing counts as f32
-    (double, memory),                        // bytes that a plan may use
-    (double, memory_bandwidth),              // bytes per second
-    (double, launch),                        // seconds that every op takes beside its work
-    (std::optional<efficiency_curve>, flops_efficiency),   // of products; absent: the peak
-    (std::optional<efficiency_curve>, memory_efficiency),  // absent: the peak
-    (std::string, source));                  // where the figures come from
+  BOOST_HANA_DEFINE_STRUCT(device_kind, (std::string, name),
+                           (std::map<std::string, double>,
+                            flops),                     // peak FLOP/s by dtype: "f32", "bf16"; what is missing counts as f32
+                           (double, memory),            // bytes that a plan may use
+                           (double, memory_bandwidth),  // bytes per second
+                           (double, launch),            // seconds that every op takes beside its work
+                           (std::optional<efficiency_curve>, flops_efficiency),   // of products; absent: the peak
+                           (std::optional<efficiency_curve>, memory_efficiency),  // absent: the peak
+                           (std::string, source));                                // where the figures come from
 };
 
 // So many devices of one kind, with consecutive numbers.
 struct device_run {
-  BOOST_HANA_DEFINE_STRUCT(device_run,
-    (std::string, kind),
-    (int, count));
+  BOOST_HANA_DEFINE_STRUCT(device_run, (std::string, kind), (int, count));
 };
 
 // A level of links, the innermost first: devices k n to k n + n - 1 make unit k of a level of n devices. What joins the
 // units of the level below inside one unit of this one; level 0 joins devices.
 struct link_level {
-  BOOST_HANA_DEFINE_STRUCT(link_level,
-    (std::string, name),
-    (int, devices),                             // of one unit; the last level's unit is the cluster
-    (double, latency),                          // alpha, seconds
-    (double, seconds_per_byte),                 // beta, of one device's traffic in one direction
-    (std::optional<double>, shared_seconds_per_byte),  // of all traffic out of a unit of the level below; absent: not shared
-    (std::string, source));
+  BOOST_HANA_DEFINE_STRUCT(link_level, (std::string, name), (int, devices),  // of one unit; the last level's unit is the cluster
+                           (double, latency),                                // alpha, seconds
+                           (double, seconds_per_byte),                       // beta, of one device's traffic in one direction
+                           (std::optional<double>,
+                            shared_seconds_per_byte),  // of all traffic out of a unit of the level below; absent: not shared
+                           (std::string, source));
   // Beta of each of so many flows that leave one unit of the level below at once.
   double beta(double flows) const {
     return shared_seconds_per_byte ? std::max(seconds_per_byte, flows * *shared_seconds_per_byte) : seconds_per_byte;
@@ -65,13 +60,8 @@ struct link_level {
 };
 
 struct cluster {
-  BOOST_HANA_DEFINE_STRUCT(cluster,
-    (std::string, format),
-    (int, version),
-    (std::string, name),
-    (std::vector<device_kind>, kinds),
-    (std::vector<device_run>, devices),
-    (std::vector<link_level>, links));
+  BOOST_HANA_DEFINE_STRUCT(cluster, (std::string, format), (int, version), (std::string, name), (std::vector<device_kind>, kinds),
+                           (std::vector<device_run>, devices), (std::vector<link_level>, links));
 
   static cluster load(std::string const& path);  // cluster_file.hpp
   void save(std::string const& path) const;
@@ -113,7 +103,8 @@ struct cluster {
     for (device_kind const& k : kinds) {
       if (!(k.memory > 0) || !(k.memory_bandwidth > 0)) wrong("'", k.name, "' needs a memory and a memory_bandwidth above 0");
       if (k.launch < 0) wrong("'", k.name, "' has a launch of ", k.launch, " seconds: give 0 or more");
-      if (!k.flops.count("f32")) wrong("'", k.name, "' has no peak FLOP/s for f32, which stands in for the types that are not given");
+      if (!k.flops.count("f32"))
+        wrong("'", k.name, "' has no peak FLOP/s for f32, which stands in for the types that are not given");
       for (auto const& [type, peak] : k.flops)
         if (!(peak > 0)) wrong("'", k.name, "' has ", peak, " FLOP/s in ", type, ": give a number above 0");
       auto check_curve = [&](std::optional<efficiency_curve> const& curve) {
@@ -127,7 +118,8 @@ struct cluster {
     int below = 1;
     for (link_level const& l : links) {
       if (l.devices < below || l.devices % below != 0)
-        wrong("level '", l.name, "' has units of ", l.devices, " devices, which is no multiple of the ", below, " of the level below");
+        wrong("level '", l.name, "' has units of ", l.devices, " devices, which is no multiple of the ", below,
+              " of the level below");
       if (l.latency < 0 || l.seconds_per_byte < 0 || (l.shared_seconds_per_byte && *l.shared_seconds_per_byte < 0))
         wrong("level '", l.name, "' has a time below 0");
       below = l.devices;

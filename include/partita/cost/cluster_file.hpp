@@ -27,9 +27,7 @@ inline cluster cluster::load(std::string const& path) {
   text << in.rdbuf();
   try {
     return cluster_from_text(text.str());
-  } catch (error const& e) {
-    throw_error({"cluster file ", path, ": ", e.what()});
-  }
+  } catch (error const& e) { throw_error({"cluster file ", path, ": ", e.what()}); }
 }
 inline void cluster::save(std::string const& path) const {
   std::ofstream out(path, std::ios::binary);

@@ -40,9 +40,9 @@ inline constexpr int max_link_levels = 6;
 // How a group lies in the units of the levels.
 struct group_shape {
   int members = 1;
-  int top = 0;                      // the level that joins them all
-  int fan[max_link_levels]{};       // units of the level below that the group has in one unit of each level, the most
-  bool even = true;                 // the same number everywhere
+  int top = 0;                 // the level that joins them all
+  int fan[max_link_levels]{};  // units of the level below that the group has in one unit of each level, the most
+  bool even = true;            // the same number everywhere
   static group_shape of(cluster const& c, std::span<int const> group) {
     group_shape s;
     s.members = static_cast<int>(group.size());

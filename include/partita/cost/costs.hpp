@@ -39,7 +39,9 @@ class costs {
   int devices() const { return static_cast<int>(kind_of_.size()); }
   // Devices of one kind take the same time and have the same memory.
   int kind_of(int device) const { return kind_of_[static_cast<std::size_t>(device)]; }
-  double peak(dtype type, int device = 0) const { return kinds_[static_cast<std::size_t>(kind_of(device))].peak(type); }  // FLOP/s
+  double peak(dtype type, int device = 0) const {
+    return kinds_[static_cast<std::size_t>(kind_of(device))].peak(type);
+  }  // FLOP/s
   double memory(int device) const { return cluster_.kinds[static_cast<std::size_t>(kind_of(device))].memory; }
 
   // A piece of an op; `extents` per letter, in the order of op_info::dims. Sources and views take no time.
@@ -62,7 +64,9 @@ class costs {
     return std::min(op(w), op(thin));
   }
   // A piece whose operands are in a core's cache; negative where none was measured.
-  double tile(op_info const& info, std::size_t const* extents) const { return measured_.empty() ? -1 : measured_.tile(info, extents); }
+  double tile(op_info const& info, std::size_t const* extents) const {
+    return measured_.empty() ? -1 : measured_.tile(info, extents);
+  }
   // Bytes read and bytes written by a copy, a sum of partial results, a fill.
   double pass_over(double bytes, int device = 0) const {
     if (const double s = measured_.transfer("copy", 1, bytes); s >= 0) return bytes > 0 ? s : 0;

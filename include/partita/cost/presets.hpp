@@ -55,7 +55,8 @@ inline cluster dgx_a100(int nodes = 1) {
   a100.memory_bandwidth = 2.039e12;
   a100.launch = 5e-6;
   a100.source = "NVIDIA A100 data sheet, 2021, SXM: 312 TFLOP/s bf16, 19.5 f32, 80 GB HBM2e at 2,039 GB/s";
-  link_level nvlink{"NVLink 3 and NVSwitch", 0, 4e-6, 1 / 300e9, {}, "NVIDIA DGX A100 data sheet: 600 GB/s a GPU, both directions"};
+  link_level nvlink{
+      "NVLink 3 and NVSwitch", 0, 4e-6, 1 / 300e9, {}, "NVIDIA DGX A100 data sheet: 600 GB/s a GPU, both directions"};
   link_level infiniband{"InfiniBand HDR", 0, 14e-6, 1 / 25e9, {}, "NVIDIA DGX A100 data sheet: 8 x 200 Gb/s for 8 GPUs"};
   return detail::nodes_of(std::to_string(nodes) + " x DGX A100", a100, nodes, 8, nvlink, infiniband);
 }
@@ -68,7 +69,8 @@ inline cluster dgx_h100(int nodes = 1) {
   h100.memory_bandwidth = 3.35e12;
   h100.launch = 5e-6;
   h100.source = "NVIDIA H100 data sheet, 2023, SXM, without sparsity: 989 TFLOP/s bf16, 67 f32, 80 GB HBM3 at 3.35 TB/s";
-  link_level nvlink{"NVLink 4 and NVSwitch", 0, 4e-6, 1 / 450e9, {}, "NVIDIA DGX H100 data sheet: 900 GB/s a GPU, both directions"};
+  link_level nvlink{
+      "NVLink 4 and NVSwitch", 0, 4e-6, 1 / 450e9, {}, "NVIDIA DGX H100 data sheet: 900 GB/s a GPU, both directions"};
   link_level infiniband{"InfiniBand NDR", 0, 14e-6, 1 / 50e9, {}, "NVIDIA DGX H100 data sheet: 8 x 400 Gb/s for 8 GPUs"};
   return detail::nodes_of(std::to_string(nodes) + " x DGX H100", h100, nodes, 8, nvlink, infiniband);
 }

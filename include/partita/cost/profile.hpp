@@ -20,36 +20,30 @@ namespace partita {
 inline constexpr int profile_file_version = 1;
 
 struct op_sample {
-  BOOST_HANA_DEFINE_STRUCT(op_sample,
-    (std::vector<int>, extents),  // per letter, in the op's order
-    (double, seconds));
+  BOOST_HANA_DEFINE_STRUCT(op_sample, (std::vector<int>, extents),  // per letter, in the op's order
+                           (double, seconds));
 };
 struct op_profile {
-  BOOST_HANA_DEFINE_STRUCT(op_profile,
-    (std::string, op),                       // `op_key`
-    (std::vector<op_sample>, samples),       // operands come from memory
-    (std::vector<op_sample>, tiles));        // operands are in a core's cache, as inside a chain of ops
+  BOOST_HANA_DEFINE_STRUCT(op_profile, (std::string, op),      // `op_key`
+                           (std::vector<op_sample>, samples),  // operands come from memory
+                           (std::vector<op_sample>, tiles));   // operands are in a core's cache, as inside a chain of ops
 };
 struct transfer_sample {
   BOOST_HANA_DEFINE_STRUCT(transfer_sample, (double, bytes), (double, seconds));
 };
 struct transfer_profile {
   BOOST_HANA_DEFINE_STRUCT(transfer_profile,
-    (std::string, kind),  // a collective, "send", "exchange" (sends both ways at once), or "copy" on one device
-    (int, members),
-    (std::vector<transfer_sample>, samples));
+                           (std::string,
+                            kind),  // a collective, "send", "exchange" (sends both ways at once), or "copy" on one device
+                           (int, members), (std::vector<transfer_sample>, samples));
 };
 struct profile {
-  BOOST_HANA_DEFINE_STRUCT(profile,
-    (std::string, format),
-    (int, version),
-    (std::string, machine),
-    (int, devices),  // that worked at the same time
-    (int, threads),  // of each
-    (double, memory),                        // bytes for each
-    (std::map<std::string, double>, flops),  // FLOP/s of the fastest product, by dtype
-    (std::vector<op_profile>, ops),
-    (std::vector<transfer_profile>, transfers));
+  BOOST_HANA_DEFINE_STRUCT(profile, (std::string, format), (int, version), (std::string, machine),
+                           (int, devices),                          // that worked at the same time
+                           (int, threads),                          // of each
+                           (double, memory),                        // bytes for each
+                           (std::map<std::string, double>, flops),  // FLOP/s of the fastest product, by dtype
+                           (std::vector<op_profile>, ops), (std::vector<transfer_profile>, transfers));
 
   static profile load(std::string const& path);  // profile_file.hpp
   void save(std::string const& path) const;
@@ -123,14 +117,17 @@ class profiled {
     double log_rate = 0;      // of points per second
     double seconds = 0;
   };
-  struct curves { std::vector<point> samples, tiles; };
+  struct curves {
+    std::vector<point> samples, tiles;
+  };
 
   static std::vector<point> points_of(std::vector<op_sample> const& samples) {
     std::vector<point> all;
     for (op_sample const& s : samples) {
       point p;
       double points = 0;
-      for (std::size_t d = 0; d < s.extents.size() && d < max_dims; ++d) points += p.logs[d] = std::log2(std::max(1, s.extents[d]));
+      for (std::size_t d = 0; d < s.extents.size() && d < max_dims; ++d)
+        points += p.logs[d] = std::log2(std::max(1, s.extents[d]));
       p.seconds = s.seconds;
       p.log_rate = points - std::log2(std::max(1e-12, s.seconds));
       all.push_back(p);

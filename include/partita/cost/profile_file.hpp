@@ -30,9 +30,7 @@ inline profile profile::load(std::string const& path) {
   text << in.rdbuf();
   try {
     return profile_from_text(text.str());
-  } catch (error const& e) {
-    throw_error({"profile file ", path, ": ", e.what()});
-  }
+  } catch (error const& e) { throw_error({"profile file ", path, ": ", e.what()}); }
 }
 inline void profile::save(std::string const& path) const {
   std::ofstream out(path, std::ios::binary);

@@ -1,8 +1,8 @@
 // The work of a piece of an op, in FLOPs and bytes, and the time a device takes for it by its roofline (Williams,
 // Waterman and Patterson 2009): the larger of the two, each at the efficiency that pieces of that size reach.
 #pragma once
-#include <array>
 #include <algorithm>
+#include <array>
 #include <cstddef>
 
 #include <partita/cost/cluster.hpp>

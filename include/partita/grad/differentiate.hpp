@@ -71,8 +71,8 @@ template <class Op, class T, class D> constexpr void accumulate(T input, D term)
   } else if constexpr (is_poison<D>) g.poisoned = true;
   else if constexpr (!std::is_same_v<D, none>) {
     if constexpr (!std::is_same_v<typename T::like_type, typename D::like_type>)
-      (void)reject<mistake::gradient_rule_returns_another_type_than_its_input<Op, typename T::like_type,
-                                                                              typename D::like_type>>::value;
+      (void)reject<
+          mistake::gradient_rule_returns_another_type_than_its_input<Op, typename T::like_type, typename D::like_type>>::value;
     else add_term(g, input.id, term.id, &add_two<T, typename T::tracer>);
   }
 }
@@ -108,8 +108,8 @@ template <class Op, class First, class... Rest> struct backward<Op, First, Rest.
     int inputs[1 + sizeof...(Rest)], values[output_count], slopes[output_count];
     begin_rule(g, op, inputs, values, slopes);
     constexpr auto each = std::make_index_sequence<static_cast<std::size_t>(output_count)>{};
-    auto terms = Op::gradient(of_outputs(g, slopes, each), of_outputs(g, values, each),
-                              typename First::rule_type{&g, inputs[0]}, typename Rest::rule_type{&g, inputs[I + 1]}...);
+    auto terms = Op::gradient(of_outputs(g, slopes, each), of_outputs(g, values, each), typename First::rule_type{&g, inputs[0]},
+                              typename Rest::rule_type{&g, inputs[I + 1]}...);
     using made = decltype(terms);
     if constexpr (is_poison<made>) g.poisoned = true;
     else if constexpr (gradient_count<made> < 0)

@@ -57,7 +57,9 @@ struct adamw {
   }
 };
 
-struct no_clip { static constexpr bool clips = false; };
+struct no_clip {
+  static constexpr bool clips = false;
+};
 // Scales all gradients down when the norm over all parameters, each counted once, exceeds `max`.
 struct clip_norm {
   static constexpr bool clips = true;
@@ -116,8 +118,7 @@ template <dtype Type, class... Axes, class G> constexpr auto parameter(G& g, lab
 }  // namespace detail
 
 // A trained tensor: one parameter, wherever it is used. bf16 and f16 name the type of use; f32 is what is stored.
-template <dtype Type, class... Axes, class G>
-constexpr auto param(G& g, label name, initializer initial = normal{0.02}) {
+template <dtype Type, class... Axes, class G> constexpr auto param(G& g, label name, initializer initial = normal{0.02}) {
   if constexpr (sizeof...(Axes) > max_rank) return detail::too_many_axes<Axes...>(g);
   else if constexpr (!is_float(Type)) {
     (void)reject<mistake::parameter_is_not_of_a_float_type<found_dtype<Type>, Axes...>>::value;

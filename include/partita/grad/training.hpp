@@ -45,7 +45,7 @@ template <bool... L, class... T> constexpr auto outputs(named_output<L, T>... al
 namespace mistake {
 template <class...> struct model_has_no_const_call_operator_that_takes_a_graph;
 template <class...> struct model_returns_no_loss;
-}
+}  // namespace mistake
 
 namespace detail {
 template <class T> inline constexpr bool is_training = false;
@@ -64,7 +64,9 @@ struct output_op {
     call.each(call.size(), [=](std::size_t i) { y[i] = x[i]; });
   }
 };
-struct integer_output_op : output_op { static constexpr std::string_view dtypes = "i32 -> i32"; };
+struct integer_output_op : output_op {
+  static constexpr std::string_view dtypes = "i32 -> i32";
+};
 }  // namespace detail
 
 }  // namespace partita
@@ -143,7 +145,9 @@ template <class T> constexpr dtype precision_of() {
 }
 
 // Interpreter 1: the graph, and beside it one launcher per op when the backend has kernels.
-struct planning_only { struct launcher {}; };  // a backend without kernels
+struct planning_only {
+  struct launcher {};
+};  // a backend without kernels
 struct loss_entry {
   int op = -1;  // the output op
   double weight = 1;
@@ -160,8 +164,7 @@ template <class Backend, class Training> struct recorder : tracer<recorder<Backe
   growing<loss_entry> losses;
   growing<typename Backend::launcher> launchers;
   template <class Op, class... In> constexpr void saw(int) {
-    if constexpr (requires { Backend::template launch<Op, In::type...>(); })
-      add(Backend::template launch<Op, In::type...>());
+    if constexpr (requires { Backend::template launch<Op, In::type...>(); }) add(Backend::template launch<Op, In::type...>());
   }
   template <class Op, dtype, class...> constexpr void saw_source(int) {
     if constexpr (!std::is_same_v<Backend, planning_only>) add({});

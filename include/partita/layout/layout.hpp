@@ -14,7 +14,7 @@ struct placement {
   int base = 0, rank = 0;
   int extents[max_levels]{}, strides[max_levels]{};
   short modes[max_levels]{-1, -1, -1, -1, -1, -1};  // what the plan calls the dimension; -1: nothing, as of all devices
-  int const* list = nullptr;  // the plan's, which outlives this
+  int const* list = nullptr;                        // the plan's, which outlives this
   constexpr int size() const {
     int n = 1;
     for (int l = 0; l < rank; ++l) n *= extents[l];
@@ -118,21 +118,21 @@ constexpr interval piece(std::size_t extent, int pieces, int i, int const* sizes
 
 // One cut as a tensor, or an op, sees it.
 struct part {
-  short mode = -1;          // the plan's name for it; -1: none
-  signed char axis = -1;    // of the tensor, or the letter of the op; -1: partial results; -2: copies
-  signed char level = -1;   // dimension of the placement; -1: in time
+  short mode = -1;         // the plan's name for it; -1: none
+  signed char axis = -1;   // of the tensor, or the letter of the op; -1: partial results; -2: copies
+  signed char level = -1;  // dimension of the placement; -1: in time
   int pieces = 1;
-  int sizes = -1;           // given sizes: where they begin in the plan's list; -1: even
-  int unit = 1;             // a cut falls on multiples of this (a group's inner extent)
+  int sizes = -1;  // given sizes: where they begin in the plan's list; -1: even
+  int unit = 1;    // a cut falls on multiples of this (a group's inner extent)
   reduction reduce = reduction::sum;
-  bool fold = false;        // piece i is chunks i and 2n-1-i of 2n
-  signed char skew = -1;    // in time: coordinate r along this dimension has piece (r - t) mod n at time step t
+  bool fold = false;                         // piece i is chunks i and 2n-1-i of 2n
+  signed char skew = -1;                     // in time: coordinate r along this dimension has piece (r - t) mod n at time step t
   static constexpr signed char copies = -2;  // in time: the same piece made once more for each index
   constexpr bool partial() const { return axis == -1; }
   constexpr bool in_time() const { return level < 0; }
   constexpr bool operator==(part const& o) const {
-    return mode == o.mode && axis == o.axis && level == o.level && pieces == o.pieces && sizes == o.sizes &&
-           unit == o.unit && fold == o.fold && skew == o.skew;
+    return mode == o.mode && axis == o.axis && level == o.level && pieces == o.pieces && sizes == o.sizes && unit == o.unit &&
+           fold == o.fold && skew == o.skew;
   }
 };
 // The piece that a time step is, at a coordinate along the dimension that skews the cut.

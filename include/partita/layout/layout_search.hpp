@@ -21,7 +21,10 @@ template <class Cost> class layout_search : layout_words {
 
   constexpr layout_search(layout const& from, layout const& to, int rank, double of_bytes, Cost const& cost,
                           std::size_t const* of_extents = nullptr)
-      : from_(from.where), to_(to.where), sends_(!(from.where == to.where)), cost_(cost),
+      : from_(from.where),
+        to_(to.where),
+        sends_(!(from.where == to.where)),
+        cost_(cost),
         numbers_(from.where, sends_ ? to.where : placement{}) {
     bytes = of_bytes;
     extents = of_extents;
@@ -160,7 +163,9 @@ template <class Cost> class layout_search : layout_words {
     auto until = [&](transition_kind kind, unsigned levels, double rest) {
       return now + step_seconds(cost_, w, kind, levels, mine, rest);
     };
-    auto take = [&](layout_word next, transition_kind kind, unsigned levels, double end) { reach(at, next, sent, kind, levels, end); };
+    auto take = [&](layout_word next, transition_kind kind, unsigned levels, double end) {
+      reach(at, next, sent, kind, levels, end);
+    };
     if (sends_ && !sent) {
       const transition_kind kind = stays(cut | frozen, partial) ? transition_kind::renumber : transition_kind::send;
       reach(at, word, true, kind, 0, now + step_seconds(cost_, to_, kind, 0, mine, mine));
@@ -187,11 +192,13 @@ template <class Cost> class layout_search : layout_words {
     gather(word, axes, 0, until, take);
     if ((cut & frozen) != 0 || frozen != 0 || partial != 0 || cut == 0) return;
     if constexpr (requires { cost_.on(w, 0u); })
-      permute(word, [](layout_word) { return true; },
-              [&](layout_word next, transition_kind kind, unsigned levels) { take(next, kind, levels, until(kind, levels, 0)); });
+      permute(
+          word, [](layout_word) { return true; },
+          [&](layout_word next, transition_kind kind, unsigned levels) { take(next, kind, levels, until(kind, levels, 0)); });
     else if (const double end = until(transition_kind::permute, 0, 0); end <= most_ && is_first_of_its_pieces(word, sent))
-      permute(word, [&](layout_word next) { return !is_reached(next, sent, end); },
-              [&](layout_word next, transition_kind kind, unsigned levels) { take(next, kind, levels, end); });
+      permute(
+          word, [&](layout_word next) { return !is_reached(next, sent, end); },
+          [&](layout_word next, transition_kind kind, unsigned levels) { take(next, kind, levels, end); });
   }
   // Is nothing sent, where the second grid numbers the same devices otherwise? Asked for few kinds of layouts, often.
   constexpr bool stays(unsigned cut, unsigned partial) {
@@ -263,7 +270,8 @@ template <class Cost> class layout_search : layout_words {
         take(rest, transition_kind::all_gather, levels, until(transition_kind::all_gather, levels, whole));
         if (const double end = until(transition_kind::all_to_all, levels, whole); taken == 0 && end <= most_)
           for (unsigned others = item_axes_ & ~(1u << axis); others != 0; others &= others - 1)
-            add_cuts(rest, levels, std::countr_zero(others), [&](layout_word next) { take(next, transition_kind::all_to_all, levels, end); });
+            add_cuts(rest, levels, std::countr_zero(others),
+                     [&](layout_word next) { take(next, transition_kind::all_to_all, levels, end); });
         gather(word, axes & (axes - 1), levels, until, take);
       }
     }
@@ -360,7 +368,7 @@ template <class Cost> class layout_search : layout_words {
   growing<int> stays_for_;
   layout_word start_ = 0, goal_ = 0;
   growing<int> table_;
-  unsigned item_axes_ = 0;  // along which something can be cut
+  unsigned item_axes_ = 0;         // along which something can be cut
   growing<layout_word> permuted_;  // pieces that were tried on other devices
   growing<waiting> heap_;
 };

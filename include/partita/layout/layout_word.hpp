@@ -14,8 +14,8 @@ struct layout_words {
   double bytes = 0;                      // of the whole tensor
   std::size_t const* extents = nullptr;  // of the tensor, or null
   growing<part> items;
-  unsigned frozen = 0;  // dimensions that skew a cut in time: what lies along them is not of one piece
-  bool wide = true;     // few enough dimensions and axes to try every cut
+  unsigned frozen = 0;         // dimensions that skew a cut in time: what lies along them is not of one piece
+  bool wide = true;            // few enough dimensions and axes to try every cut
   bool several_units = false;  // cuts of one axis fall on multiples of different numbers
 
   constexpr part const& item(layout_word w) const { return items[static_cast<int>(w & 255) - 1]; }
@@ -167,7 +167,7 @@ struct layout_words {
     if (!several_units) return true;
     for (; w != 0; w >>= 8)
       for (layout_word rest = w >> 8; rest != 0; rest >>= 8)
-        if (part const &p = item(w), &q = item(rest); !p.partial() && p.axis == q.axis && p.unit != q.unit) return false;
+        if (part const& p = item(w), &q = item(rest); !p.partial() && p.axis == q.axis && p.unit != q.unit) return false;
     return true;
   }
   // The dimension of the innermost cut of an axis, or -1 where it is not one in space.

@@ -14,8 +14,8 @@ namespace partita {
 // A piece that a device has, or wants.
 struct device_piece {
   int device = 0;
-  int stored = 0;            // under which index in time
-  list<int> partial;         // which partial result it is; equal ones are replicas
+  int stored = 0;     // under which index in time
+  list<int> partial;  // which partial result it is; equal ones are replicas
   box_list boxes;
 };
 // A box of `source` (an index) that a device wants.
@@ -70,8 +70,7 @@ struct traffic {
   std::size_t elements = 0;
   int messages = 0;
 };
-inline traffic traffic_of(list<device_piece> const& sources, list<device_piece> const& wanted,
-                          list<delivery> const& all) {
+inline traffic traffic_of(list<device_piece> const& sources, list<device_piece> const& wanted, list<delivery> const& all) {
   list<int> devices;
   list<traffic> sent, received;
   auto number = [&](int device) {

@@ -260,7 +260,7 @@ route cross(layout const& from, layout const& to, tensor_shape const& x, int con
   int leave = -1;
   std::size_t land = 0;
   const long each = static_cast<long>(from.where.size()) * to.where.size();
-  long work = 100'000;  // pairs of devices that are looked at
+  long work = 100'000;                   // pairs of devices that are looked at
   list<std::array<int, max_rank>> seen;  // pieces per axis: which devices have them matters little
   for (int s : sorted_ids(static_cast<std::size_t>(search.states.size),
                           [&](int a, int b) { return search.states[a].seconds < search.states[b].seconds; })) {

@@ -22,9 +22,8 @@ enum class transition_kind : std::uint8_t {
   renumber  // nothing is sent: the same devices, with what they have, are counted otherwise
 };
 constexpr std::string_view name_of(transition_kind kind) {
-  constexpr std::string_view names[]{"all_reduce", "reduce_scatter", "all_gather", "all_to_all",
-                                     "slice",      "permute",        "send",       "boxes",
-                                     "renumber"};
+  constexpr std::string_view names[]{"all_reduce", "reduce_scatter", "all_gather", "all_to_all", "slice",
+                                     "permute",    "send",           "boxes",      "renumber"};
   return names[static_cast<int>(kind)];
 }
 struct transition_step {
@@ -65,9 +64,8 @@ template <class Cost> constexpr auto cost_on(Cost const& cost, placement const& 
   else return cost;
 }
 // `held`: what one device holds before the step; `rest`: the same without the cuts that the step undoes.
-template <class Cost>
-constexpr double step_seconds(Cost const& all, placement const& w, transition_kind kind, unsigned levels, double held,
-                              double rest) {
+template <class Cost> constexpr double step_seconds(Cost const& all, placement const& w, transition_kind kind, unsigned levels,
+                                                    double held, double rest) {
   const auto cost = cost_on(all, w, levels);
   const int n = devices_over(w, levels);
   switch (kind) {

@@ -213,7 +213,10 @@ struct typed {
 // where no input is T by the first that is A.
 template <std::size_t N> constexpr typed resolve_dtypes(type_signature const& s, int outputs, dtype const (&in)[N], int count) {
   typed r;
-  struct { bool known = false; dtype type = f32; } bound[26]{};
+  struct {
+    bool known = false;
+    dtype type = f32;
+  } bound[26]{};
   auto of = [&](char variable) -> auto& { return bound[variable - 'A']; };
   if (count > max_inputs) return r;  // another number than any op takes
   for (int i = 0; i < count; ++i)

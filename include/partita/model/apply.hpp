@@ -41,7 +41,7 @@ template <class Derived> struct tracer : graph_data {
     int before = -1;         // the one made before with the same last bits: comparing with all would be quadratic
   };
   growing<named_parameter> parameter_names;
-  growing<int> last_named;  // by the last bits of the hash
+  growing<int> last_named;           // by the last bits of the hash
   growing<signed char> origin_axes;  // per tensor, max_rank each: axis -> letter of the op whose rule runs
   int scope = -1, origin = -1;
   pass now = pass::forward;
@@ -58,8 +58,8 @@ template <class Op, class... In> constexpr void explain() {
   using t = typing<Op, In...>;
   constexpr auto const& parsed = annotation_of<Op>::parsed;
   if constexpr (t::what == verdict::annotation)
-    (void)reject<
-        mistake::annotation_is_malformed<Op, because<parsed.what>, at_column<parsed.column>, character<parsed.at>>>::value;
+    (void)
+        reject<mistake::annotation_is_malformed<Op, because<parsed.what>, at_column<parsed.column>, character<parsed.at>>>::value;
   else if constexpr (t::what == verdict::dtypes)
     (void)reject<mistake::dtypes_are_malformed<Op, because<t::dtypes.what>, at_column<t::dtypes.column>>>::value;
   else if constexpr (t::what == verdict::too_large)
@@ -68,22 +68,20 @@ template <class Op, class... In> constexpr void explain() {
     (void)reject<mistake::op_takes_another_number_of_inputs<Op, takes<parsed.input_count>, given<sizeof...(In)>>>::value;
   else if constexpr (t::what == verdict::rank)
     (void)reject<mistake::input_has_another_rank_than_its_annotation<
-        Op, input_number<t::result.input>,
-        has_rank<std::tuple_element_t<t::result.input, std::tuple<In...>>::rank>>>::value;
+        Op, input_number<t::result.input>, has_rank<std::tuple_element_t<t::result.input, std::tuple<In...>>::rank>>>::value;
   else if constexpr (t::what == verdict::axis)
-    (void)reject<mistake::one_letter_names_two_axes<Op, letter<t::result.at>, on_axis<t::result.one>,
-                                                    on_axis<t::result.other>>>::value;
+    (void)reject<
+        mistake::one_letter_names_two_axes<Op, letter<t::result.at>, on_axis<t::result.one>, on_axis<t::result.other>>>::value;
   else if constexpr (t::what == verdict::extents)
-    (void)reject<mistake::one_axis_has_two_extents<Op, letter<t::result.at>, on_axis<t::result.one>,
-                                                   extent<t::result.one->extent>, on_axis<t::result.other>,
-                                                   extent<t::result.other->extent>>>::value;
+    (void)
+        reject<mistake::one_axis_has_two_extents<Op, letter<t::result.at>, on_axis<t::result.one>, extent<t::result.one->extent>,
+                                                 on_axis<t::result.other>, extent<t::result.other->extent>>>::value;
   else if constexpr (t::what == verdict::unknown_axis)
     (void)reject<mistake::output_axis_is_not_given_by_an_input_or_the_op<Op, letter<t::result.at>>>::value;
   else
-    (void)reject<
-        mistake::input_has_the_wrong_dtype<Op, input_number<t::types.bad_input>,
-                                           found_dtype<std::tuple_element_t<t::types.bad_input, std::tuple<In...>>::type>,
-                                           expected_dtype<t::types.expected>>>::value;
+    (void)reject<mistake::input_has_the_wrong_dtype<
+        Op, input_number<t::types.bad_input>, found_dtype<std::tuple_element_t<t::types.bad_input, std::tuple<In...>>::type>,
+        expected_dtype<t::types.expected>>>::value;
 }
 
 template <class Op, class... In> struct backward;  // grad/differentiate.hpp
@@ -97,8 +95,8 @@ concept has_rule = !requires {
 };
 
 template <class Op, class First, class... Rest> struct outputs {  // one output: its handle; several: a tuple of handles
-  template <int O> using type = typename output_like<Op, O, typename First::like_type, typename Rest::like_type...>::
-      type::template in<typename First::graph_type>;
+  template <int O> using type = typename output_like<Op, O, typename First::like_type,
+                                                     typename Rest::like_type...>::type::template in<typename First::graph_type>;
   static constexpr auto of(auto& g, int id, std::index_sequence<0>) { return type<0>{&g, id}; }
   template <std::size_t... O> static constexpr auto of(auto& g, int id, std::index_sequence<O...>) {
     return std::tuple<type<static_cast<int>(O)>...>{type<static_cast<int>(O)>{&g, id + static_cast<int>(O)}...};
@@ -118,9 +116,8 @@ template <class G> constexpr void map_to_origin(G& g, op_entry& e) {
 }
 
 // Once per interpreter; inlined into every application it would be most of a model's code. `rule`: its gradient, or null.
-template <class G>
-[[gnu::noinline]] constexpr int record(G& g, op_info const& info, attributes const& given, int const* inputs, int count,
-                                       bool taped, void (*rule)(G&, int op)) {
+template <class G> [[gnu::noinline]] constexpr int record(G& g, op_info const& info, attributes const& given, int const* inputs,
+                                                          int count, bool taped, void (*rule)(G&, int op)) {
   const label kind{info.kind.data(), static_cast<short>(info.kind.size())};
   const int op = g.ops.size, out = g.tensors.size;
   op_entry e{&info, g.edges.size, count, out, 0, op, g.now, given, {}};
@@ -156,8 +153,7 @@ template <class G>
   return op;
 }
 
-template <class Op, class First, class... Rest>
-constexpr auto apply_checked(attributes const& given, First first, Rest... rest) {
+template <class Op, class First, class... Rest> constexpr auto apply_checked(attributes const& given, First first, Rest... rest) {
   using t = typing<Op, typename First::like_type, typename Rest::like_type...>;
   auto& g = *first.graph;
   using G = typename First::tracer;
@@ -181,8 +177,7 @@ template <class Mistake, handle First, handle... Rest> constexpr auto refuse(Fir
 
 // Applies any op, library's or user's: checks axes and dtypes while compiling, records the op, returns the handle of its
 // output, or a tuple of handles when it has several.
-template <class Op, handle First, handle... Rest>
-constexpr auto apply(attributes const& given, First first, Rest... rest) {
+template <class Op, handle First, handle... Rest> constexpr auto apply(attributes const& given, First first, Rest... rest) {
   if constexpr ((is_poison<First> || ... || is_poison<Rest>)) return poison<typename First::graph_type>{first.graph};
   else if constexpr (typing<Op, typename First::like_type, typename Rest::like_type...>::what != verdict::good) {
     detail::explain<Op, typename First::like_type, typename Rest::like_type...>();
@@ -203,8 +198,8 @@ template <class Op, handle First> constexpr auto apply_to_all(First first, growi
     auto& g = *first.graph;
     using G = typename First::tracer;
     void (*const no_rule)(G&, int) = nullptr;
-    const int op = detail::record(g, t::result.info, no_attributes, ids.at, ids.size,
-                                  tracer_of<typename First::graph_type>::taped, no_rule);
+    const int op =
+        detail::record(g, t::result.info, no_attributes, ids.at, ids.size, tracer_of<typename First::graph_type>::taped, no_rule);
     g.template saw<Op, First>(op);
     return detail::outputs<Op, First>::of(g, g.ops[op].first_output, std::make_index_sequence<1>{});
   }

@@ -15,8 +15,8 @@ inline void check_extents(graph_data const& g) {
   auto known = [&](axis_info const* axis) {
     const std::size_t extent = g.extent(axis);
     if (extent == unbound)
-      throw_error({"axis ", axis->name, " has no extent: give pt::bind<", axis->name,
-                   ">(..) where the trainer, plan or search is made"});
+      throw_error(
+          {"axis ", axis->name, " has no extent: give pt::bind<", axis->name, ">(..) where the trainer, plan or search is made"});
     return extent;
   };
   auto check = [&](int op, op_info const& info, operand const& x) {
@@ -25,14 +25,14 @@ inline void check_extents(graph_data const& g) {
       if (x.inner[a] < 0) {
         axis_info const* axis = info.dims[x.dims[a]].axis;
         if (extent != known(axis))
-          throw_error({g.name(op).view(), " (", info.kind, "): axis ", x.axes[a]->name, " has ", extent,
-                       " elements, ", axis->name, " has ", known(axis)});
+          throw_error({g.name(op).view(), " (", info.kind, "): axis ", x.axes[a]->name, " has ", extent, " elements, ",
+                       axis->name, " has ", known(axis)});
         continue;
       }
       axis_info const *outer = info.dims[x.dims[a]].axis, *inner = info.dims[x.inner[a]].axis;
       if (extent != known(outer) * known(inner))
-        throw_error({g.name(op).view(), " (", info.kind, "): axis ", x.axes[a]->name, " has ", extent, " elements, ",
-                     outer->name, " and ", inner->name, " have ", known(outer), " x ", known(inner)});
+        throw_error({g.name(op).view(), " (", info.kind, "): axis ", x.axes[a]->name, " has ", extent, " elements, ", outer->name,
+                     " and ", inner->name, " have ", known(outer), " x ", known(inner)});
     }
   };
   for (int op = 0; op < g.ops.size; ++op) {

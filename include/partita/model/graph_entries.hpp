@@ -12,8 +12,8 @@ namespace partita {
 struct label {  // a literal; `stem` ends before the last dot: "fc1" of "fc1.weight"
   const char* chars;
   short length, stem;
-  template <std::size_t N>
-  consteval label(const char (&t)[N]) : chars(t), length(static_cast<short>(N - 1)), stem(static_cast<short>(N - 1)) {
+  template <std::size_t N> consteval label(const char (&t)[N])
+      : chars(t), length(static_cast<short>(N - 1)), stem(static_cast<short>(N - 1)) {
     for (short i = static_cast<short>(N - 1); i > 0; --i)
       if (t[i] == '.') {
         stem = i;
@@ -41,7 +41,7 @@ struct op_entry {
   int origin = 0;                        // the forward op whose rule made it; itself for a forward op
   pass when = pass::forward;
   attributes given{};
-  signed char origin_dims[max_dims]{};   // letter of this op -> letter of the origin, or -1
+  signed char origin_dims[max_dims]{};  // letter of this op -> letter of the origin, or -1
 };
 struct tensor_entry {
   int op = 0;
@@ -68,9 +68,9 @@ struct graph_data {
   growing<scope_entry> scopes;
   growing<name_entry> names;
   growing<binding> bindings;
-  int stuck = -1;        // an op on the way to the loss that has no gradient rule
-  int twice = -1;        // a parameter whose name another one has
-  bool poisoned = false; // a rejected op: its error was given where it stands
+  int stuck = -1;         // an op on the way to the loss that has no gradient rule
+  int twice = -1;         // a parameter whose name another one has
+  bool poisoned = false;  // a rejected op: its error was given where it stands
 
   constexpr operand const& operand_of(int t) const {
     tensor_entry const& x = tensors.at[t];

@@ -13,9 +13,8 @@ namespace partita {
 
 // Fills `out`, dense and row-major, with the box [offsets, offsets + extents) of a parameter of shape `whole`, each of
 // `rank` numbers. `given` are the attributes of the parameter (initializer::given), `name` is the hash of its name.
-template <class T>
-void fill_initial(attributes const& given, std::uint64_t name, std::uint64_t seed, int rank, std::size_t const* whole,
-                  std::size_t const* offsets, std::size_t const* extents, T* out) {
+template <class T> void fill_initial(attributes const& given, std::uint64_t name, std::uint64_t seed, int rank,
+                                     std::size_t const* whole, std::size_t const* offsets, std::size_t const* extents, T* out) {
   const std::uint64_t key = hash(seed, name);
   const double kind = given.values[0], first = given.values[1], second = given.values[2];
   const std::size_t row = rank == 0 ? 1 : extents[rank - 1];

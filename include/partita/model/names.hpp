@@ -25,8 +25,8 @@ inline std::string name_with_kind(graph_data const& g, int op) {
   const std::string kind(e.info->kind);
   const bool own = e.info->source == source_kind::input || e.info->source == source_kind::parameter ||
                    e.info->source == source_kind::state || e.info->is_output;
-  const bool ends_with_kind = name == kind || (name.size() > kind.size() && name.ends_with(kind) &&
-                                               name[name.size() - kind.size() - 1] == '.');
+  const bool ends_with_kind =
+      name == kind || (name.size() > kind.size() && name.ends_with(kind) && name[name.size() - kind.size() - 1] == '.');
   if (!own && !ends_with_kind) name += "/" + kind;
   if (!own && e.when == pass::backward) name += ".backward";
   if (!own && e.when == pass::update) name += ".update";
@@ -62,8 +62,8 @@ inline list<std::string> unique_names(graph_data const& g) {
     op_entry const& e = g.ops[op];
     names[static_cast<std::size_t>(op)] = detail::name_with_kind(g, op);
     for (int i = 0; i < e.input_count; ++i)
-      depth[static_cast<std::size_t>(op)] = std::max(
-          depth[static_cast<std::size_t>(op)], depth[static_cast<std::size_t>(g.tensors[g.input(e, i)].op)] + 1);
+      depth[static_cast<std::size_t>(op)] =
+          std::max(depth[static_cast<std::size_t>(op)], depth[static_cast<std::size_t>(g.tensors[g.input(e, i)].op)] + 1);
   }
   const list<std::uint64_t> readers = detail::hash_readers(g, names);
 

@@ -73,9 +73,9 @@ struct judged {
 // The whole check of an op's axes, by value: a letter is bound by the first operand that has it and compared in the
 // others. By value, because every step of a template recursion would stand between the error and the user's line, and
 // compilers cut the middle out of a long backtrace. `named[o][p]`: an output's axis that the op names itself.
-template <std::size_t N>
-constexpr judged judge(signature const& s, int given, int const (&ranks)[N], axis_info const* const* const (&axes)[N],
-                       axis_info const* const (&named)[max_outputs][max_rank]) {
+template <std::size_t N> constexpr judged judge(signature const& s, int given, int const (&ranks)[N],
+                                                axis_info const* const* const (&axes)[N],
+                                                axis_info const* const (&named)[max_outputs][max_rank]) {
   judged r;
   auto fail = [&](verdict v, int input, char at, axis_info const* one, axis_info const* other) {
     if (r.what != verdict::good) return;
@@ -200,8 +200,7 @@ template <class Op> struct named_axes {
   };
   template <std::size_t... I> static constexpr table make(std::index_sequence<I...>) {
     table t;
-    ((t.at[I / max_rank][I % max_rank] = named_axis<Op, static_cast<int>(I / max_rank), static_cast<int>(I % max_rank)>()),
-     ...);
+    ((t.at[I / max_rank][I % max_rank] = named_axis<Op, static_cast<int>(I / max_rank), static_cast<int>(I % max_rank)>()), ...);
     return t;
   }
   static constexpr table value = make(std::make_index_sequence<max_outputs * max_rank>{});
@@ -233,8 +232,7 @@ template <class Op, class... In> constexpr judged judge_op() {
 template <class Op, class... In> struct typing {  // once per (op, input types), for all interpreters
   static constexpr dtype given[sizeof...(In) + 1]{In::type..., f32};
   static constexpr int output_count = annotation_of<Op>::parsed.output_count;
-  static constexpr typed types =
-      resolve_dtypes(dtypes_of<Op>(), output_count, given, static_cast<int>(sizeof...(In)));
+  static constexpr typed types = resolve_dtypes(dtypes_of<Op>(), output_count, given, static_cast<int>(sizeof...(In)));
   static constexpr judged result = [] {
     judged r = detail::judge_op<Op, In...>();
     for (int i = 0; i < static_cast<int>(sizeof...(In)) && i < max_inputs; ++i) r.info.inputs[i].type = given[i];
@@ -242,15 +240,14 @@ template <class Op, class... In> struct typing {  // once per (op, input types),
     return r;
   }();
   static constexpr type_signature dtypes = dtypes_of<Op>();
-  static constexpr verdict what = result.what != verdict::good  ? result.what
+  static constexpr verdict what = result.what != verdict::good ? result.what
                                   : dtypes.what != fault::none ? verdict::dtypes
                                   : types.bad_input >= 0       ? verdict::type
                                                                : verdict::good;
   template <int O, int P> static auto axis_at() {
     constexpr place from = result.first[O][P];
     if constexpr (from.input >= 0)
-      return static_cast<
-          typename std::tuple_element_t<from.input, std::tuple<In...>>::template axis_at<from.index>*>(nullptr);
+      return static_cast<typename std::tuple_element_t<from.input, std::tuple<In...>>::template axis_at<from.index>*>(nullptr);
     else return static_cast<typename Op::template output_axis<O, P>*>(nullptr);
   }
 };

@@ -9,9 +9,15 @@ namespace partita {
 
 // How a parameter's elements begin. Each depends only on the parameter's name, the seed and the element's index in the
 // whole tensor, so that every plan starts from the same values (D10).
-struct normal { double deviation = 0.02; };
-struct uniform { double low = -0.1, high = 0.1; };
-struct constant { double value = 0; };
+struct normal {
+  double deviation = 0.02;
+};
+struct uniform {
+  double low = -0.1, high = 0.1;
+};
+struct constant {
+  double value = 0;
+};
 inline constexpr constant zeros{0}, ones{1};
 struct initializer {
   double kind = 0, first = 0, second = 0;  // 0: constant, 1: normal (mean, deviation), 2: uniform (low, high)
@@ -27,10 +33,18 @@ template <class...> struct parameter_is_not_of_a_float_type;
 }  // namespace mistake
 
 namespace detail {
-struct input_op { static constexpr std::string_view name = "input"; };
-struct param_op { static constexpr std::string_view name = "param"; };
-struct state_op { static constexpr std::string_view name = "state"; };
-struct fill_op { static constexpr std::string_view name = "fill"; };  // a constant scalar: its first attribute
+struct input_op {
+  static constexpr std::string_view name = "input";
+};
+struct param_op {
+  static constexpr std::string_view name = "param";
+};
+struct state_op {
+  static constexpr std::string_view name = "state";
+};
+struct fill_op {
+  static constexpr std::string_view name = "fill";
+};  // a constant scalar: its first attribute
 
 template <source_kind Kind, class Op, dtype Type, class... Axes> constexpr op_info source_info() {
   op_info r;
@@ -53,9 +67,8 @@ inline constexpr op_info source_info_of = source_info<Kind, Op, Type, Axes...>()
 template <class Tensor> struct parameter_rules;  // grad/optimizer.hpp
 
 // Returns the tensor's id.
-template <class G>
-[[gnu::noinline]] constexpr int record_source(G& g, op_info const& info, label name, attributes const& given,
-                                              typename G::rule_entry rule) {
+template <class G> [[gnu::noinline]] constexpr int record_source(G& g, op_info const& info, label name, attributes const& given,
+                                                                 typename G::rule_entry rule) {
   const int op = g.ops.size, out = g.tensors.size;
   const bool parameter = info.source == source_kind::parameter;
   op_entry e{&info, g.edges.size, 0, out, g.names.size, op, g.now, given, {}};

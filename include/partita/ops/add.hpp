@@ -13,7 +13,8 @@ struct add_op {
     auto const* a = call.template input<0>();
     auto const* b = call.template input<1>();
     auto* y = call.template output<0>();
-    each_of(call, call.size(), [](auto x, auto z) { return x + z; }, y, a, b);
+    each_of(
+        call, call.size(), [](auto x, auto z) { return x + z; }, y, a, b);
   }
 };
 namespace ops {

@@ -25,8 +25,7 @@ template <class Axis, class Tensor> constexpr int axes_after() {
 // The same, or one compile error that names the op and the axis; then the result is a poisoned handle.
 template <class Op, class Axis, class Tensor> constexpr bool has_axis() {
   if constexpr (axes_after<Axis, Tensor>() < 0) {
-    (void)reject<
-        mistake::tensor_has_no_such_axis<Op, on_axis<&axis_of<Axis>::info>, typename Tensor::like_type>>::value;
+    (void)reject<mistake::tensor_has_no_such_axis<Op, on_axis<&axis_of<Axis>::info>, typename Tensor::like_type>>::value;
     return false;
   } else return true;
 }
@@ -61,9 +60,8 @@ template <int After, class Call, class F> PARTITA_HOST_DEVICE void each_line(Cal
               [=](std::size_t row, auto const& team) { f(team, row * v, std::integral_constant<std::size_t, 1>{}); });
   else {
     const outer_inner n = around(call, 'v');
-    call.rows(n.outer * n.inner, [=](std::size_t row, auto const& team) {
-      f(team, row / n.inner * v * n.inner + row % n.inner, n.inner);
-    });
+    call.rows(n.outer * n.inner,
+              [=](std::size_t row, auto const& team) { f(team, row / n.inner * v * n.inner + row % n.inner, n.inner); });
   }
 }
 
@@ -73,13 +71,13 @@ struct copy_whole_op {
   template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) {
     auto const* x = call.template input<0>();
     auto* y = call.template output<0>();
-    each_of(call, call.size(), [](auto element) { return element; }, y, x);
+    each_of(
+        call, call.size(), [](auto element) { return element; }, y, x);
   }
 };
 
 // As sum_of, max_of and each_of, over lines whose elements lie `stride` apart.
-template <class Stride> inline constexpr bool is_dense =
-    std::is_same_v<Stride, std::integral_constant<std::size_t, 1>>;
+template <class Stride> inline constexpr bool is_dense = std::is_same_v<Stride, std::integral_constant<std::size_t, 1>>;
 template <class Team, class Stride, class F, class... In>
 PARTITA_HOST_DEVICE auto sum_along(Team const& team, std::size_t n, Stride stride, F f, In const*... in) {
   if constexpr (is_dense<Stride>) return sum_of(team, n, f, in...);

@@ -14,16 +14,16 @@ template <dtype To> struct cast_op {
                                              : To == f64  ? "T -> f64"
                                              : To == bf16 ? "T -> bf16"
                                                           : "T -> f16";
-  static constexpr auto gradient(auto dy, auto, auto x) {
-    return gradients{apply<cast_op<decltype(x)::like_type::type>>(dy)};
-  }
+  static constexpr auto gradient(auto dy, auto, auto x) { return gradients{apply<cast_op<decltype(x)::like_type::type>>(dy)}; }
   template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) {
     auto const* x = call.template input<0>();
     auto* y = call.template output<0>();
     using value = std::remove_pointer_t<decltype(y)>;
     using sum = detail::compute_type<value>;
     if (call.accumulate()) call.each(call.size(), [=](std::size_t i) { y[i] = static_cast<value>(sum(y[i]) + sum(x[i])); });
-    else each_of(call, call.size(), [](auto from) { return from; }, y, x);
+    else
+      each_of(
+          call, call.size(), [](auto from) { return from; }, y, x);
   }
 };
 namespace ops {

@@ -19,8 +19,7 @@ PARTITA_HOST_DEVICE void add_parts(Call const& call, std::size_t parts, std::siz
   constexpr std::size_t members = column_lanes * column_groups;
   call.rows((width + column_lanes - 1) / column_lanes,
             [=](std::size_t item, auto const& team) {
-              const std::size_t first = item * column_lanes,
-                                count = width - first < column_lanes ? width - first : column_lanes;
+              const std::size_t first = item * column_lanes, count = width - first < column_lanes ? width - first : column_lanes;
               A* const all = team.template shared<A, members, 0>();
               team.each(members, [=](std::size_t m) {
                 const std::size_t column = m % column_lanes;
@@ -40,11 +39,10 @@ PARTITA_HOST_DEVICE void add_parts(Call const& call, std::size_t parts, std::siz
 }
 
 // out[j] (+)= the sum over rows of x[row, j]; x: rows x width. scratch: row_blocks::for_gpu(rows).count() x width.
-template <class Call, class T, class Out, class A>
-PARTITA_HOST_DEVICE void column_sums(Call const& call, std::size_t rows, std::size_t width, T const* x, Out* out,
-                                     bool add, A* scratch) {
-  constexpr std::size_t pack = elements_of_pack<T>(), stretch = column_lanes * pack,
-                        members = column_lanes * column_groups;
+template <class Call, class T, class Out, class A> PARTITA_HOST_DEVICE void column_sums(Call const& call, std::size_t rows,
+                                                                                        std::size_t width, T const* x, Out* out,
+                                                                                        bool add, A* scratch) {
+  constexpr std::size_t pack = elements_of_pack<T>(), stretch = column_lanes * pack, members = column_lanes * column_groups;
   const row_blocks blocks = row_blocks::for_gpu(rows);
   const std::size_t stretches = (width + stretch - 1) / stretch;
   const bool whole_packs = begins_pack(x) && width % pack == 0;

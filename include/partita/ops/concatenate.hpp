@@ -68,15 +68,21 @@ template <class Joined, int At, int Trailing> struct concatenate_op : runs_kerne
   static constexpr auto gradient(auto dy, auto, auto a, auto b) {
     using first = typename decltype(a)::like_type::template axis_at<At>;
     using second = typename decltype(b)::like_type::template axis_at<At>;
-    return gradients{[=] { return apply<slice_op<first, At, Trailing>>(attributes{{0, 0}}, dy); },
-                      [=] { return apply<slice_op<second, At, Trailing>>(attributes{{0, 1}}, dy); }};
+    return gradients{[=] {
+                       return apply<slice_op<first, At, Trailing>>(attributes{{0, 0}}, dy);
+                     },
+                     [=] {
+                       return apply<slice_op<second, At, Trailing>>(attributes{{0, 1}}, dy);
+                     }};
   }
   // position and limit are the extents of the two
   static std::string words_of(data_fault const& f) {
     return words({"concatenate: axis ", Joined::name, " has ", static_cast<long long>(f.value), " elements, not ", f.position,
                   " + ", f.limit});
   }
-  template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) { detail::concatenate_kernel_op::run<concatenate_op>(call); }
+  template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) {
+    detail::concatenate_kernel_op::run<concatenate_op>(call);
+  }
 };
 
 namespace detail {

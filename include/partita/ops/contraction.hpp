@@ -27,7 +27,7 @@ struct contraction_axes {
 
   PARTITA_HOST_DEVICE contraction_axes(op_info const& info, std::size_t const* extents) {
     contraction_axis all[max_dims]{};
-    auto measure = [&](operand const& x, std::size_t contraction_axis::* stride) {
+    auto measure = [&](operand const& x, std::size_t contraction_axis::*stride) {
       std::size_t size = 1;
       for (int i = x.rank - 1; i >= 0; --i) {
         all[x.dims[i]].*stride = size;
@@ -70,9 +70,7 @@ struct contraction_axes {
   PARTITA_HOST_DEVICE void add(kind k, contraction_axis const& x) { of[k][static_cast<std::size_t>(count[k]++)] = x; }
 
  private:
-  PARTITA_HOST_DEVICE static std::size_t longest_stride(contraction_axis const& x) {
-    return std::max(x.a, std::max(x.b, x.c));
-  }
+  PARTITA_HOST_DEVICE static std::size_t longest_stride(contraction_axis const& x) { return std::max(x.a, std::max(x.b, x.c)); }
   PARTITA_HOST_DEVICE void join(int k) {
     // by strides, the largest first
     for (int i = 1; i < count[k]; ++i)
@@ -181,8 +179,8 @@ struct contraction_loops {
 };
 
 // Element number `item` of c.
-template <class T>
-PARTITA_HOST_DEVICE void contract_element(contraction_loops const& loops, std::size_t item, T const* a, T const* b, T* c, bool add) {
+template <class T> PARTITA_HOST_DEVICE void contract_element(contraction_loops const& loops, std::size_t item, T const* a,
+                                                             T const* b, T* c, bool add) {
   using value = std::conditional_t<std::is_same_v<T, double>, double, float>;
   contraction_place at;
   at.advance(loops.outer, loops.outer_count, item);
@@ -207,8 +205,8 @@ template <class Call> PARTITA_HOST_DEVICE bool contract_by_library(Call& call) {
   if (axes.swapped) std::swap(a, b);
   int longest = -1;
   for (int i = 0; i < axes.count[kind::loop]; ++i)
-    if (longest < 0 || axes.of[kind::loop][static_cast<std::size_t>(i)].extent >
-                           axes.of[kind::loop][static_cast<std::size_t>(longest)].extent)
+    if (longest < 0 ||
+        axes.of[kind::loop][static_cast<std::size_t>(i)].extent > axes.of[kind::loop][static_cast<std::size_t>(longest)].extent)
       longest = i;
   const contraction_axis batch = axes.take(kind::loop, longest);
   const contraction_loops loops(axes);
@@ -242,7 +240,8 @@ template <class Call, class T> void contract_on_host(Call& call, T const* a, T c
   const contraction_axis m = plan.m, n = plan.n, k = plan.k;
   const contraction_matrices lie(plan);
   // With fewer products than workers every product is cut along its rows.
-  const std::size_t items = loops.items, workers = call.worker_count(), wanted = items < workers ? (workers + items - 1) / items : 1;
+  const std::size_t items = loops.items, workers = call.worker_count(),
+                    wanted = items < workers ? (workers + items - 1) / items : 1;
   const std::size_t share = std::max<std::size_t>(1, ((m.extent + wanted - 1) / wanted + 7) / 8 * 8),
                     shares = (m.extent + share - 1) / share;
   const std::size_t work = 2 * std::min(share, m.extent) * n.extent * k.extent * loops.sums;

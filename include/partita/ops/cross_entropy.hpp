@@ -28,7 +28,8 @@ struct row_max_op {  // ... v -> ...
     const std::size_t v = call.extent('v');
     call.rows(call.rest(), [=](std::size_t row, auto const& team) {
       auto const* const in = x + row * v;
-      const A most = max_of(team, v, [](auto e) { return A(e); }, in);
+      const A most = max_of(
+          team, v, [](auto e) { return A(e); }, in);
       if (team.first()) y[row] = most;
     });
   }
@@ -53,12 +54,14 @@ struct softmax_terms_gradient_op {
     call.rows(call.rest(), [=](std::size_t row, auto const& team) {
       element* const out = dx + row * v;
       if (targets[row] < 0) {
-        each_of(team, v, [] { return A(0); }, out);
+        each_of(
+            team, v, [] { return A(0); }, out);
         return;
       }
       auto const* const in = x + row * v;
       const A z = dz[row], l = dl[row], m = maxima[row], all = l * spread;
-      each_of(team, v, [=](auto e) { return z * math::exp(A(e) - m) + all; }, out, in);
+      each_of(
+          team, v, [=](auto e) { return z * math::exp(A(e) - m) + all; }, out, in);
       const std::size_t hot = static_cast<std::size_t>(targets[row]) - begin;  // wraps when it lies before this piece
       if (hot < v)
         team.each(1, [=](std::size_t) {  // rounded once, as if the sum above had the term
@@ -73,9 +76,9 @@ struct softmax_terms_op {  // logits: ... v; row_max, targets: ... -> z, l: ... 
                                     dtypes = "T, A, i32 -> A, A";
   static constexpr double flops_per_point = 3;
   static constexpr auto gradient(auto dy, auto y, auto logits, auto maxima, auto targets) {
-    return gradients{apply<softmax_terms_gradient_op>(attributes{{std::get<0>(y).attribute(0)}}, logits,
-                                                       std::get<0>(dy), std::get<1>(dy), maxima, targets),
-                      none{}, none{}};
+    return gradients{apply<softmax_terms_gradient_op>(attributes{{std::get<0>(y).attribute(0)}}, logits, std::get<0>(dy),
+                                                      std::get<1>(dy), maxima, targets),
+                     none{}, none{}};
   }
   template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) {
     auto const* x = call.template input<0>();
@@ -93,12 +96,16 @@ struct softmax_terms_op {  // logits: ... v; row_max, targets: ... -> z, l: ... 
         checked.template refuse<softmax_terms_op>({static_cast<double>(target), row, whole});
       auto const* const in = x + row * v;
       const A m = maxima[row];
-      const A sum = target < 0 ? A(0) : sum_of(team, v, [=](auto e) { return math::exp(A(e) - m); }, in);
+      const A sum = target < 0 ? A(0)
+                               : sum_of(
+                                     team, v, [=](auto e) { return math::exp(A(e) - m); }, in);
       A term = 0;
       if (target >= 0) {
         const std::size_t hot = static_cast<std::size_t>(target) - begin;  // wraps when it lies before this piece
         if (hot < v) term = (A(1) - smoothing) * (A(in[hot]) - m);
-        if (smoothing != A(0)) term += spread * sum_of(team, v, [=](auto e) { return A(e) - m; }, in);
+        if (smoothing != A(0))
+          term += spread * sum_of(
+                               team, v, [=](auto e) { return A(e) - m; }, in);
       }
       if (team.first()) {
         sums[row] = sum;
@@ -148,8 +155,7 @@ struct token_loss_gradient_op {  // dloss: scalar; z, targets: ...; count: scala
 };
 
 struct token_loss_op {  // z, l, targets: ...; count: scalar -> loss: scalar
-  static constexpr std::string_view name = "token_loss", annotation = "...+, ...+, ...+, ->",
-                                    dtypes = "T, T, i32, T -> T";
+  static constexpr std::string_view name = "token_loss", annotation = "...+, ...+, ...+, ->", dtypes = "T, T, i32, T -> T";
   static constexpr double flops_per_point = 3;
   static constexpr auto gradient(auto dy, auto, auto sums, auto, auto targets, auto count) {
     auto [dz, dl] = apply<token_loss_gradient_op>(dy, sums, targets, count);
@@ -174,8 +180,7 @@ struct token_loss_op {  // z, l, targets: ...; count: scalar -> loss: scalar
 namespace ops {
 // logits: ... v; targets: i32 ...; the mean loss over tokens whose target is not below zero, 0 if there is none.
 // `smoothing`: the share of the target that is spread evenly over the vocabulary (Szegedy et al. 2016).
-template <handle Logits, handle Targets>
-constexpr auto cross_entropy(Logits logits, Targets targets, double smoothing = 0) {
+template <handle Logits, handle Targets> constexpr auto cross_entropy(Logits logits, Targets targets, double smoothing = 0) {
   if constexpr (is_poison<Logits>) return logits;
   else if constexpr (is_poison<Targets>) return targets;
   else {

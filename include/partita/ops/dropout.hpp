@@ -6,8 +6,8 @@
 #include <string>
 
 #include <partita/core/data_fault.hpp>
-#include <partita/core/words.hpp>
 #include <partita/core/random.hpp>
+#include <partita/core/words.hpp>
 #include <partita/ops/pointwise.hpp>
 
 namespace partita {
@@ -61,8 +61,7 @@ template <class Op, class Call> PARTITA_HOST_DEVICE void drop(Call& call) {
   using element = std::remove_pointer_t<decltype(y)>;
   using value = compute_type<element>;
   const double probability = call.attribute(0);
-  if (!(probability >= 0 && probability < 1))
-    call.template refuse<Op>({probability, 0, 0});
+  if (!(probability >= 0 && probability < 1)) call.template refuse<Op>({probability, 0, 0});
   if (!call.training() || probability == 0) {
     call.each(call.size(), [=](std::size_t i) { y[i] = x[i]; });
     return;
@@ -101,9 +100,7 @@ struct dropout_op {  // Attribute 0: the probability of an element to be dropped
   static std::string words_of(data_fault const& f) { return detail::wrong_probability(f); }
 };
 namespace ops {
-template <handle X> constexpr auto dropout(X x, double probability) {
-  return apply<dropout_op>(attributes{{probability}}, x);
-}
+template <handle X> constexpr auto dropout(X x, double probability) { return apply<dropout_op>(attributes{{probability}}, x); }
 }  // namespace ops
 using namespace ops;
 

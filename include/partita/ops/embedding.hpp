@@ -26,8 +26,7 @@ PARTITA_HOST_DEVICE void check_id(Call const& call, long long id, std::size_t ro
 // every worker takes columns, so that the rows are added in their order whatever the number of workers; a GPU sorts
 // the rows.
 struct embedding_grad_op {
-  static constexpr std::string_view name = "embedding.grad", annotation = "...+ h, ...+, v h -> v h",
-                                    dtypes = "T, i32, T -> T";
+  static constexpr std::string_view name = "embedding.grad", annotation = "...+ h, ...+, v h -> v h", dtypes = "T, i32, T -> T";
   static constexpr bool accumulates = true;
   static constexpr double flops_per_point = 0;  // one addition a row and column, however many rows the table has
   template <class Shape> static std::size_t workspace(Shape const& s) {
@@ -36,11 +35,11 @@ struct embedding_grad_op {
   template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) {
     if constexpr (Call::on_host) add_rows(call);
     else
-      detail::add_sorted_rows(call, call.template input<0>(), call.template input<1>(), call.template output<0>(),
-                              call.rest(), call.extent('h'), call.extent('v'), call.offset('v'), call.accumulate());
+      detail::add_sorted_rows(call, call.template input<0>(), call.template input<1>(), call.template output<0>(), call.rest(),
+                              call.extent('h'), call.extent('v'), call.offset('v'), call.accumulate());
   }
 
-private:
+ private:
   template <class Call> static void add_rows(Call& call) {
     auto* out = call.template output<0>();
     auto const* dy = call.template input<0>();
@@ -53,8 +52,7 @@ private:
       if (!add)
         for (std::size_t i = 0; i < v; ++i) std::fill_n(out + i * h + begin, width, value(0));
       for (std::size_t row = 0; row < rows; ++row) {
-        const std::size_t at =
-            static_cast<std::size_t>(ids[row]) - from;  // a number below `from` wraps to a large one
+        const std::size_t at = static_cast<std::size_t>(ids[row]) - from;  // a number below `from` wraps to a large one
         if (at >= v) continue;
         value const* source = dy + row * h + begin;
         value* to = out + at * h + begin;
@@ -69,8 +67,8 @@ struct embedding_op {
   static constexpr std::string_view name = "embedding", annotation = "..., v+ h -> ... h", dtypes = "i32, T -> T";
   static constexpr double flops_per_point = 0;
   static std::string words_of(data_fault const& f) {
-    return words({"embedding: number ", static_cast<long long>(f.value), " at position ", f.position,
-                  " is outside the table of ", f.limit, " rows"});
+    return words({"embedding: number ", static_cast<long long>(f.value), " at position ", f.position, " is outside the table of ",
+                  f.limit, " rows"});
   }
   static constexpr auto gradient(auto dy, auto, auto ids, auto table) {
     return gradients{none{}, [=] { return apply<embedding_grad_op>(dy, ids, table); }};
@@ -101,9 +99,7 @@ struct embedding_op {
 };
 
 namespace ops {
-template <handle Ids, handle Table> constexpr auto embedding(Ids ids, Table table) {
-  return apply<embedding_op>(ids, table);
-}
+template <handle Ids, handle Table> constexpr auto embedding(Ids ids, Table table) { return apply<embedding_op>(ids, table); }
 }  // namespace ops
 using namespace ops;
 

@@ -28,8 +28,14 @@ template <class Call> struct slot_table {
   std::int32_t const* numbers;
   std::size_t groups, experts, slots, tokens, first, all;
   PARTITA_HOST_DEVICE slot_table(Call const& c, std::int32_t const* table)
-      : call(c), numbers(table), groups(c.rest()), experts(c.extent('e')), slots(c.extent('c')), tokens(c.extent('s')),
-        first(c.offset('s')), all(c.whole('s')) {}
+      : call(c),
+        numbers(table),
+        groups(c.rest()),
+        experts(c.extent('e')),
+        slots(c.extent('c')),
+        tokens(c.extent('s')),
+        first(c.offset('s')),
+        all(c.whole('s')) {}
   PARTITA_HOST_DEVICE std::size_t count() const { return groups * experts * slots; }
   PARTITA_HOST_DEVICE std::size_t group_of(std::size_t slot) const { return slot / (experts * slots); }
   // The token in a slot, counted from the first of the piece; `tokens` and more: empty, or another piece's.
@@ -147,8 +153,8 @@ struct combine_gradient_op : detail::reads_slots {
 };
 // dy [..., s, h], z [..., e, c, h], slots -> dgates [..., s, e]: the product of the token's dy with what its expert made.
 struct combine_gates_gradient_op : detail::reads_slots {
-  static constexpr std::string_view name = "combine.gates.grad",
-                                    annotation = "... s h+, ... e c+ h+, ... e c+ -> ... s e", dtypes = "T, T, i32 -> T";
+  static constexpr std::string_view name = "combine.gates.grad", annotation = "... s h+, ... e c+ h+, ... e c+ -> ... s e",
+                                    dtypes = "T, T, i32 -> T";
   static constexpr double flops_per_point = 0;
   template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) {
     auto const* dy = call.template input<0>();

@@ -18,16 +18,15 @@ template <bool Bias> struct layer_norm_gradient_op {  // dy, x, scale, mean, inv
     auto* dx = call.template output<0>();
     decltype(dx) dbias = nullptr;
     if constexpr (Bias) dbias = call.template output<2>();
-    detail::normalize_rows_gradient<true>(call, call.template input<0>(), call.template input<1>(),
-                                          call.template input<2>(), call.template input<3>(),
-                                          call.template input<4>(), dx, call.template output<1>(), dbias);
+    detail::normalize_rows_gradient<true>(call, call.template input<0>(), call.template input<1>(), call.template input<2>(),
+                                          call.template input<3>(), call.template input<4>(), dx, call.template output<1>(),
+                                          dbias);
   }
 };
 
 template <bool Bias> struct layer_norm_op {  // x, scale[, bias] -> y, mean, inverse deviation; attribute 0: epsilon
   static constexpr std::string_view name = "layer_norm",
-                                    annotation = Bias ? "... h^, h^, h^ -> ... h^, ..., ..."
-                                                      : "... h^, h^ -> ... h^, ..., ...",
+                                    annotation = Bias ? "... h^, h^, h^ -> ... h^, ..., ..." : "... h^, h^ -> ... h^, ..., ...",
                                     dtypes = Bias ? "T, T, T -> T, A, A" : "T, T -> T, A, A";
   static constexpr double flops_per_point = 8;
   static constexpr auto gradient(auto dy, auto y, auto x, auto scale) requires(!Bias) {
@@ -59,8 +58,7 @@ template <bool Bias> struct layer_norm_op {  // x, scale[, bias] -> y, mean, inv
       const A inverse = A(1) / math::sqrt(variance + epsilon);
       if constexpr (Bias)
         each_of(
-            team, h, [=](auto v, auto s, auto b) { return (A(v) - mean) * inverse * A(s) + A(b); }, out, in, scale,
-            bias);
+            team, h, [=](auto v, auto s, auto b) { return (A(v) - mean) * inverse * A(s) + A(b); }, out, in, scale, bias);
       else
         each_of(
             team, h, [=](auto v, auto s) { return (A(v) - mean) * inverse * A(s); }, out, in, scale);
@@ -76,8 +74,7 @@ namespace ops {
 template <handle X, handle Scale> constexpr auto layer_norm(X x, Scale scale, double epsilon = 1e-5) {
   return detail::first_of(apply<layer_norm_op<false>>(attributes{{epsilon}}, x, scale));
 }
-template <handle X, handle Scale, handle Bias>
-constexpr auto layer_norm(X x, Scale scale, Bias bias, double epsilon = 1e-5) {
+template <handle X, handle Scale, handle Bias> constexpr auto layer_norm(X x, Scale scale, Bias bias, double epsilon = 1e-5) {
   return detail::first_of(apply<layer_norm_op<true>>(attributes{{epsilon}}, x, scale, bias));
 }
 }  // namespace ops

@@ -78,15 +78,13 @@ template <class Call> PARTITA_HOST_DEVICE std::size_t extent_of_run(Call const& 
 
 // Gradient of the weight: [a, m] (Turned: [m, a]) = x[..., a]^T dy[..., m].
 template <int K, int M, bool Turned> struct linear_weight_op {
-  static constexpr std::string_view name = "linear.weight",
-                                    annotation = detail::linear_text<K, M, Turned>::weight.view();
+  static constexpr std::string_view name = "linear.weight", annotation = detail::linear_text<K, M, Turned>::weight.view();
   static constexpr bool accumulates = true;
   static constexpr double flops_per_point = 2;
   template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) {
     auto const* x = call.template input<0>();
     auto const* dy = call.template input<1>();
-    const std::size_t rows = call.rest(), k = detail::extent_of_run(call, 'a', K),
-                      m = detail::extent_of_run(call, 'm', M);
+    const std::size_t rows = call.rest(), k = detail::extent_of_run(call, 'a', K), m = detail::extent_of_run(call, 'm', M);
     if constexpr (Turned) call.gemm(true, false, m, k, rows, 1, dy, m, x, k, call.template output<0>(), k);
     else call.gemm(true, false, k, m, rows, 1, x, k, dy, m, call.template output<0>(), m);
   }
@@ -103,8 +101,7 @@ template <int K, int M, bool Turned> struct linear_op {
   template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) {
     auto const* x = call.template input<0>();
     auto const* w = call.template input<1>();
-    const std::size_t rows = call.rest(), k = detail::extent_of_run(call, 'a', K),
-                      m = detail::extent_of_run(call, 'm', M);
+    const std::size_t rows = call.rest(), k = detail::extent_of_run(call, 'a', K), m = detail::extent_of_run(call, 'm', M);
     call.gemm(false, Turned, rows, m, k, 1, x, k, w, Turned ? k : m, call.template output<0>(), m);
   }
 };
@@ -117,8 +114,7 @@ template <int M> struct bias_grad_op {
     if (s.workers > 0) return 0;
     std::size_t m = 1;
     for (int i = 0; i < M; ++i) m *= s.extent(static_cast<char>('m' + i));
-    return detail::row_blocks::for_gpu(s.rest()).count() * m *
-           (s.element_size < sizeof(float) ? sizeof(float) : s.element_size);
+    return detail::row_blocks::for_gpu(s.rest()).count() * m * (s.element_size < sizeof(float) ? sizeof(float) : s.element_size);
   }
   template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) {
     if constexpr (Call::on_host) by_columns(call);
@@ -128,7 +124,7 @@ template <int M> struct bias_grad_op {
                           call.template scratch<typename Call::accumulation_type>());
   }
 
-private:
+ private:
   // On the CPU: every worker takes columns, and goes through all rows.
   template <class Call> static void by_columns(Call& call) {
     auto const* dy = call.template input<0>();
@@ -196,10 +192,10 @@ template <class X, class W> struct linear_match {
 };
 template <class X, class W> struct linear_axes;
 template <dtype D, class... A, dtype E, class... B> struct linear_axes<like<D, A...>, like<E, B...>> {
-  using no_match = std::conditional_t<
-      sizeof...(B) < 2,
-      mistake::weight_of_linear_has_one_axis_which_leaves_none_to_make<input_axes<A...>, weight_axes<B...>>,
-      mistake::weight_shares_no_axis_with_the_end_of_the_input<input_axes<A...>, weight_axes<B...>>>;
+  using no_match =
+      std::conditional_t<sizeof...(B) < 2,
+                         mistake::weight_of_linear_has_one_axis_which_leaves_none_to_make<input_axes<A...>, weight_axes<B...>>,
+                         mistake::weight_shares_no_axis_with_the_end_of_the_input<input_axes<A...>, weight_axes<B...>>>;
   using no_bias = mistake::bias_axes_are_not_the_last_axes_of_the_input<input_axes<A...>, weight_axes<B...>>;
 };
 template <class X, class B> constexpr bool bias_matches() {
@@ -224,9 +220,7 @@ template <handle X, handle B> constexpr auto bias(X x, B b) {
   else if constexpr (detail::bias_matches<X, B>()) return apply<bias_op<B::rank>>(x, b);
   else return refuse<typename detail::linear_axes<typename X::like_type, typename B::like_type>::no_bias>(x);
 }
-template <handle X, handle W, handle B> constexpr auto linear(X x, W w, B b) {
-  return ops::bias(ops::linear(x, w), b);
-}
+template <handle X, handle W, handle B> constexpr auto linear(X x, W w, B b) { return ops::bias(ops::linear(x, w), b); }
 }  // namespace ops
 using namespace ops;
 

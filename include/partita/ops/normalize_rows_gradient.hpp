@@ -18,15 +18,14 @@ namespace partita::detail {
 template <class Shape> std::size_t normalize_rows_workspace(Shape const& s) {
   const row_blocks of(s.rest());
   const std::size_t blocks = (s.workers > 0 ? of : row_blocks::for_gpu(s.rest())).count();
-  return 2 * s.extent('h') * (blocks < 1 ? 1 : blocks) *
-         (s.element_size < sizeof(float) ? sizeof(float) : s.element_size);
+  return 2 * s.extent('h') * (blocks < 1 ? 1 : blocks) * (s.element_size < sizeof(float) ? sizeof(float) : s.element_size);
 }
 
 // A team keeps the sums of its rows in memory that its members have in common, where they fit.
 template <bool Centred, class Call, class T, class A>
-PARTITA_HOST_DEVICE void normalize_rows_gradient_on_gpu(Call& call, std::size_t h, row_blocks blocks, T const* dy,
-                                                        T const* x, T const* scale, A const* means, A const* inverses,
-                                                        T* dx, T* dscale, T* dbias, A* scratch) {
+PARTITA_HOST_DEVICE void normalize_rows_gradient_on_gpu(Call& call, std::size_t h, row_blocks blocks, T const* dy, T const* x,
+                                                        T const* scale, A const* means, A const* inverses, T* dx, T* dscale,
+                                                        T* dbias, A* scratch) {
   constexpr std::size_t columns = (std::size_t{16} << 10) / sizeof(A);
   call.rows(
       blocks.count(),
@@ -46,20 +45,17 @@ PARTITA_HOST_DEVICE void normalize_rows_gradient_on_gpu(Call& call, std::size_t 
             average = sum_of(
                           team, h, [](auto d, auto s) { return A(d) * A(s); }, dy_row, scale) /
                       all;
-          const A projection =
-              sum_of(
-                  team, h, [=](auto d, auto v, auto s) { return A(d) * A(s) * ((A(v) - mean) * inverse); }, dy_row,
-                  x_row, scale) /
-              all;
+          const A projection = sum_of(
+                                   team, h, [=](auto d, auto v, auto s) { return A(d) * A(s) * ((A(v) - mean) * inverse); },
+                                   dy_row, x_row, scale) /
+                               all;
           each_of(
               team, h,
-              [=](auto d, auto v, auto s) {
-                return inverse * (A(d) * A(s) - average - (A(v) - mean) * inverse * projection);
-              },
+              [=](auto d, auto v, auto s) { return inverse * (A(d) * A(s) - average - (A(v) - mean) * inverse * projection); },
               dx + row * h, dy_row, x_row, scale);
           each_of(
-              team, h, [=](A sum, T d, T v) { return sum + A(d) * ((A(v) - mean) * inverse); }, dscale_sums,
-              dscale_sums, dy_row, x_row);
+              team, h, [=](A sum, T d, T v) { return sum + A(d) * ((A(v) - mean) * inverse); }, dscale_sums, dscale_sums, dy_row,
+              x_row);
           if (dbias != nullptr)
             each_of(
                 team, h, [](A sum, T d) { return sum + A(d); }, dbias_sums, dbias_sums, dy_row);
@@ -78,9 +74,8 @@ PARTITA_HOST_DEVICE void normalize_rows_gradient_on_gpu(Call& call, std::size_t 
 }
 
 template <bool Centred, class Call, class T, class A>
-void normalize_rows_gradient_on_host(Call& call, std::size_t h, row_blocks blocks, T const* dy, T const* x,
-                                     T const* scale, A const* means, A const* inverses, T* dx, T* dscale, T* dbias,
-                                     A* scratch) {
+void normalize_rows_gradient_on_host(Call& call, std::size_t h, row_blocks blocks, T const* dy, T const* x, T const* scale,
+                                     A const* means, A const* inverses, T* dx, T* dscale, T* dbias, A* scratch) {
   call.rows(blocks.count(), [=](std::size_t b, auto const& team) {
     A* const dscale_here = scratch + b * 2 * h;
     A* const dbias_here = dscale_here + h;
@@ -91,8 +86,7 @@ void normalize_rows_gradient_on_host(Call& call, std::size_t h, row_blocks block
       T* const dx_row = dx + row * h;
       const A mean = Centred ? means[row] : A(0), inverse = inverses[row];
       A average = 0;
-      if constexpr (Centred)
-        average = team.sum(h, [=](std::size_t i) { return A(dy_row[i]) * A(scale[i]); }) / static_cast<A>(h);
+      if constexpr (Centred) average = team.sum(h, [=](std::size_t i) { return A(dy_row[i]) * A(scale[i]); }) / static_cast<A>(h);
       const A projection = team.sum(h, [=](std::size_t i) {
         return A(dy_row[i]) * A(scale[i]) * ((A(x_row[i]) - mean) * inverse);
       }) / static_cast<A>(h);
@@ -123,11 +117,11 @@ PARTITA_HOST_DEVICE void normalize_rows_gradient(Call& call, T const* dy, T cons
   const std::size_t h = call.extent('h'), rows = call.rest();
   A* const scratch = call.template scratch<A>();
   if constexpr (Call::on_host)
-    normalize_rows_gradient_on_host<Centred>(call, h, row_blocks(rows), dy, x, scale, means, inverses, dx, dscale,
-                                             dbias, scratch);
+    normalize_rows_gradient_on_host<Centred>(call, h, row_blocks(rows), dy, x, scale, means, inverses, dx, dscale, dbias,
+                                             scratch);
   else
-    normalize_rows_gradient_on_gpu<Centred>(call, h, row_blocks::for_gpu(rows), dy, x, scale, means, inverses, dx,
-                                            dscale, dbias, scratch);
+    normalize_rows_gradient_on_gpu<Centred>(call, h, row_blocks::for_gpu(rows), dy, x, scale, means, inverses, dx, dscale, dbias,
+                                            scratch);
 }
 
 }  // namespace partita::detail

@@ -16,9 +16,8 @@ struct square_sum_op {
     auto const* x = call.template input<0>();
     using sum_type = std::remove_pointer_t<decltype(call.template output<0>())>;
     auto* const y = call.template output<0>();
-    const sum_type total = call.sum(call.size(), [=](std::size_t i) {
-      return static_cast<sum_type>(x[i]) * static_cast<sum_type>(x[i]);
-    });
+    const sum_type total =
+        call.sum(call.size(), [=](std::size_t i) { return static_cast<sum_type>(x[i]) * static_cast<sum_type>(x[i]); });
     call.once([=] { *y = total; });
   }
 };
@@ -100,8 +99,8 @@ struct sgd_op {
     auto const* g = call.template input<1>();
     auto* out = call.template output<0>();
     using value = std::remove_pointer_t<decltype(out)>;
-    const value scale = static_cast<value>(call.scalar(call.template input<2>())), rate = static_cast<value>(call.learning_rate()),
-                decay = static_cast<value>(call.attribute(0));
+    const value scale = static_cast<value>(call.scalar(call.template input<2>())),
+                rate = static_cast<value>(call.learning_rate()), decay = static_cast<value>(call.attribute(0));
     if (detail::copies_instead(call, scale)) return;
     const bool skip = detail::skips_update(scale);
     call.each(call.size(), [=](std::size_t i) {
@@ -113,8 +112,7 @@ struct sgd_op {
 
 // v' = momentum v + (g s + decay p); p' = p - rate v'. Attributes: weight decay, momentum.
 struct momentum_op {
-  static constexpr std::string_view name = "momentum", annotation = "..., ..., ..., -> ..., ...",
-                                    dtypes = "T, T, T, A -> T, T";
+  static constexpr std::string_view name = "momentum", annotation = "..., ..., ..., -> ..., ...", dtypes = "T, T, T, A -> T, T";
   static constexpr double flops_per_point = 6;
   template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) {
     auto const* p = call.template input<0>();
@@ -123,8 +121,9 @@ struct momentum_op {
     auto* p_out = call.template output<0>();
     auto* v_out = call.template output<1>();
     using value = std::remove_pointer_t<decltype(p_out)>;
-    const value scale = static_cast<value>(call.scalar(call.template input<3>())), rate = static_cast<value>(call.learning_rate()),
-                decay = static_cast<value>(call.attribute(0)), momentum = static_cast<value>(call.attribute(1));
+    const value scale = static_cast<value>(call.scalar(call.template input<3>())),
+                rate = static_cast<value>(call.learning_rate()), decay = static_cast<value>(call.attribute(0)),
+                momentum = static_cast<value>(call.attribute(1));
     if (detail::copies_instead(call, scale)) return;
     const bool skip = detail::skips_update(scale);
     call.each(call.size(), [=](std::size_t i) {
@@ -151,7 +150,8 @@ struct adamw_op {
     auto* v_out = call.template output<2>();
     using value = std::remove_pointer_t<decltype(p_out)>;
     const double step = static_cast<double>(call.step()) + 1, b1 = call.attribute(1), b2 = call.attribute(2);
-    const value scale = static_cast<value>(call.scalar(call.template input<4>())), rate = static_cast<value>(call.learning_rate()),
+    const value scale = static_cast<value>(call.scalar(call.template input<4>())),
+                rate = static_cast<value>(call.learning_rate()),
                 decay = static_cast<value>(call.learning_rate() * call.attribute(0)), beta1 = static_cast<value>(b1),
                 beta2 = static_cast<value>(b2), epsilon = static_cast<value>(call.attribute(3)),
                 first = static_cast<value>(1 / (1 - std::pow(b1, step))),

@@ -34,13 +34,18 @@ template <class Op, class Call> PARTITA_HOST_DEVICE void each_point(Call& call) 
     auto const* b = call.template input<1>();
     if constexpr (parameters == 1) {
       const value p = static_cast<value>(call.attribute(0));
-      each_of(call, call.size(), [=](auto x, auto z) { return Op::point(static_cast<value>(x), static_cast<value>(z), p); }, y, a, b);
+      each_of(
+          call, call.size(), [=](auto x, auto z) { return Op::point(static_cast<value>(x), static_cast<value>(z), p); }, y, a, b);
     } else
-      each_of(call, call.size(), [](auto x, auto z) { return Op::point(static_cast<value>(x), static_cast<value>(z)); }, y, a, b);
+      each_of(
+          call, call.size(), [](auto x, auto z) { return Op::point(static_cast<value>(x), static_cast<value>(z)); }, y, a, b);
   } else if constexpr (parameters == 1) {
     const value p = static_cast<value>(call.attribute(0));
-    each_of(call, call.size(), [=](auto x) { return Op::point(static_cast<value>(x), p); }, y, a);
-  } else each_of(call, call.size(), [](auto x) { return Op::point(static_cast<value>(x)); }, y, a);
+    each_of(
+        call, call.size(), [=](auto x) { return Op::point(static_cast<value>(x), p); }, y, a);
+  } else
+    each_of(
+        call, call.size(), [](auto x) { return Op::point(static_cast<value>(x)); }, y, a);
 }
 
 }  // namespace partita::detail

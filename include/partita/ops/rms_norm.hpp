@@ -17,15 +17,13 @@ struct rms_norm_gradient_op {  // dy, x, scale, inverse root -> dx, dscale
     auto const* inverses = call.template input<3>();
     const decltype(inverses) no_means = nullptr;
     const decltype(dx) no_bias = nullptr;
-    detail::normalize_rows_gradient<false>(call, call.template input<0>(), call.template input<1>(),
-                                           call.template input<2>(), no_means, inverses, dx,
-                                           call.template output<1>(), no_bias);
+    detail::normalize_rows_gradient<false>(call, call.template input<0>(), call.template input<1>(), call.template input<2>(),
+                                           no_means, inverses, dx, call.template output<1>(), no_bias);
   }
 };
 
 struct rms_norm_op {  // x, scale -> y, inverse root; attribute 0: epsilon
-  static constexpr std::string_view name = "rms_norm", annotation = "... h^, h^ -> ... h^, ...",
-                                    dtypes = "T, T -> T, A";
+  static constexpr std::string_view name = "rms_norm", annotation = "... h^, h^ -> ... h^, ...", dtypes = "T, T -> T, A";
   static constexpr double flops_per_point = 4;
   static constexpr auto gradient(auto dy, auto y, auto x, auto scale) {
     return apply<rms_norm_gradient_op>(std::get<0>(dy), x, scale, std::get<1>(y));

@@ -55,8 +55,8 @@ template <int Between> struct rotary_op {
     call.rows(positions, [=](std::size_t s, auto const& team) {
       value* const here = table + s * d;
       team.each(pairs, [=](std::size_t i) {  // in double: the angle may be many turns
-        const double angle = direction * static_cast<double>(first + s) *
-                             std::pow(base, -2 * static_cast<double>(i) / static_cast<double>(d));
+        const double angle =
+            direction * static_cast<double>(first + s) * std::pow(base, -2 * static_cast<double>(i) / static_cast<double>(d));
         here[i] = static_cast<value>(std::cos(angle));
         here[pairs + i] = static_cast<value>(std::sin(angle));
       });
@@ -86,8 +86,8 @@ template <class Position, handle X> constexpr auto rotary(X x, double base = 100
   if constexpr (is_poison<X>) return x;
   else if constexpr (!detail::has_axis<rotary_op<0>, Position, X>()) return detail::poisoned(x);
   else if constexpr (constexpr int after = detail::axes_after<Position, X>(); after == 0)
-    return refuse<mistake::rotary_positions_are_the_last_axis_itself<
-        on_axis<&axis_of<Position>::info>, typename X::like_type>>(x);
+    return refuse<mistake::rotary_positions_are_the_last_axis_itself<on_axis<&axis_of<Position>::info>, typename X::like_type>>(
+        x);
   else if constexpr (X::infos[X::rank - 1]->extent % 2 != 0)
     return refuse<mistake::rotary_turns_pairs_and_the_last_axis_is_odd<on_axis<X::infos[X::rank - 1]>,
                                                                        extent<X::infos[X::rank - 1]->extent>>>(x);

@@ -88,7 +88,8 @@ struct load_balance_gradient_op {  // dy: ...; gates: ... s e -> dp: ... s e
     const value factor = static_cast<value>(call.whole('e')) / (static_cast<value>(tokens) * static_cast<value>(tokens));
     call.rows(call.rest() * experts, [=](std::size_t row, auto const& team) {
       const std::size_t begin = row / experts * tokens * experts + row % experts;
-      const value chosen = team.sum(tokens, [=](std::size_t s) { return gates[begin + s * experts] == element(0) ? value(0) : value(1); });
+      const value chosen =
+          team.sum(tokens, [=](std::size_t s) { return gates[begin + s * experts] == element(0) ? value(0) : value(1); });
       const element all = static_cast<element>(value(dy[row / experts]) * chosen * factor);
       team.each(tokens, [=](std::size_t s) { dp[begin + s * experts] = all; });
     });

@@ -9,9 +9,7 @@ struct scale_op {
   static constexpr bool passes_partial = true;
   static constexpr int parameter_count = 1;
   template <class V> PARTITA_HOST_DEVICE static V point(V x, V factor) { return x * factor; }
-  static constexpr auto gradient(auto dy, auto y, auto) {
-    return gradients{apply<scale_op>(attributes{{y.attribute(0)}}, dy)};
-  }
+  static constexpr auto gradient(auto dy, auto y, auto) { return gradients{apply<scale_op>(attributes{{y.attribute(0)}}, dy)}; }
   template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) { detail::each_point<scale_op>(call); }
 };
 namespace ops {
@@ -19,12 +17,8 @@ template <handle X> constexpr auto scale(X x, double factor) { return apply<scal
 }  // namespace ops
 using namespace ops;
 // Not of any handle X: clang 14 forms operator*<X> for number * number before it looks at the constraint.
-template <class G, dtype T, class... A> constexpr auto operator*(tensor<G, T, A...> x, double f) {
-  return scale(x, f);
-}
-template <class G, dtype T, class... A> constexpr auto operator*(double f, tensor<G, T, A...> x) {
-  return scale(x, f);
-}
+template <class G, dtype T, class... A> constexpr auto operator*(tensor<G, T, A...> x, double f) { return scale(x, f); }
+template <class G, dtype T, class... A> constexpr auto operator*(double f, tensor<G, T, A...> x) { return scale(x, f); }
 template <class G, dtype T, class... A> constexpr auto operator-(tensor<G, T, A...> x) { return scale(x, -1); }
 template <class G> constexpr auto operator*(poison<G> x, double) { return x; }
 template <class G> constexpr auto operator*(double, poison<G> x) { return x; }

@@ -40,7 +40,8 @@ template <class Op, class Call> PARTITA_HOST_DEVICE slice_place place_of_slice(C
 }
 inline std::string words_of_slice(data_fault const& f) {
   const long long first = static_cast<long long>(f.value);
-  return words({"slice: elements ", first, " to ", first + static_cast<long long>(f.position), " are not inside an axis of ", f.limit});
+  return words(
+      {"slice: elements ", first, " to ", first + static_cast<long long>(f.position), " are not inside an axis of ", f.limit});
 }
 template <class Call> void each_slice_row(Call& call, slice_place const& at, auto f) {
   call.parallel(at.rows, std::max<std::size_t>(1, call.grain / std::max<std::size_t>(1, at.from)),
@@ -59,9 +60,9 @@ struct slice_kernel_op {
     auto* y = call.template output<0>();
     const slice_place at = place_of_slice<Op>(call, 'a');
     if constexpr (Call::on_host)
-      each_slice_row(call, at, [=](std::size_t row) { std::copy_n(x + row * at.from + at.begin, at.length, y + row * at.length); });
-    else
-      call.each(at.rows * at.length, [=](std::size_t i) { y[i] = x[i / at.length * at.from + at.begin + i % at.length]; });
+      each_slice_row(call, at,
+                     [=](std::size_t row) { std::copy_n(x + row * at.from + at.begin, at.length, y + row * at.length); });
+    else call.each(at.rows * at.length, [=](std::size_t i) { y[i] = x[i / at.length * at.from + at.begin + i % at.length]; });
   }
 };
 struct slice_gradient_kernel_op {
@@ -94,19 +95,19 @@ template <class Part, int At, int Trailing> struct slice_op;
 // dx [..., Axis, (..)]: dy at the slice, zero elsewhere.
 template <class Axis, int At, int Trailing> struct slice_grad_op : runs_kernel_of<detail::slice_gradient_kernel_op> {
   static constexpr std::string_view name = "slice.grad",
-                                    annotation =
-                                        detail::about_axes<detail::short_axis, detail::long_axis, Trailing>::text.view();
+                                    annotation = detail::about_axes<detail::short_axis, detail::long_axis, Trailing>::text.view();
   static constexpr bool passes_partial = true;
   static constexpr double flops_per_point = 0;
   template <int O, int P> using output_axis = std::conditional_t<P == At, Axis, void>;
   static std::string words_of(data_fault const& f) { return detail::words_of_slice(f); }
-  template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) { detail::slice_gradient_kernel_op::run<slice_grad_op>(call); }
+  template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) {
+    detail::slice_gradient_kernel_op::run<slice_grad_op>(call);
+  }
 };
 // x [..., Axis, (Trailing axes)] -> [..., Part, (..)]; the axis is number At.
 template <class Part, int At, int Trailing> struct slice_op : runs_kernel_of<detail::slice_kernel_op> {
   static constexpr std::string_view name = "slice",
-                                    annotation =
-                                        detail::about_axes<detail::long_axis, detail::short_axis, Trailing>::text.view();
+                                    annotation = detail::about_axes<detail::long_axis, detail::short_axis, Trailing>::text.view();
   static constexpr bool passes_partial = true;
   static constexpr double flops_per_point = 0;
   template <int O, int P> using output_axis = std::conditional_t<P == At, Part, void>;
@@ -124,8 +125,7 @@ template <class Axis, class Part, handle X> constexpr auto slice(X x, std::size_
   if constexpr (is_poison<X>) return x;
   else if constexpr (!detail::has_axis<slice_op<Part, 0, 0>, Axis, X>()) return detail::poisoned(x);
   else if constexpr (Axis::extent != unbound && Part::extent > Axis::extent)
-    return refuse<mistake::slice_is_longer_than_its_axis<on_axis<&axis_of<Part>::info>, on_axis<&axis_of<Axis>::info>>>(
-        x);
+    return refuse<mistake::slice_is_longer_than_its_axis<on_axis<&axis_of<Part>::info>, on_axis<&axis_of<Axis>::info>>>(x);
   else {
     constexpr int trailing = detail::axes_after<Axis, X>();
     return apply<slice_op<Part, X::rank - 1 - trailing, trailing>>(attributes{{static_cast<double>(begin)}}, x);

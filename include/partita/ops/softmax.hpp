@@ -14,13 +14,12 @@ inline constexpr std::string_view softmax_annotations[max_rank]{"... v^ -> ... v
                                                                 "... v^ a b c -> ... v^ a b c",
                                                                 "... v^ a b c d -> ... v^ a b c d",
                                                                 "v^ a b c d e -> v^ a b c d e"};
-inline constexpr std::string_view softmax_gradient_annotations[max_rank]{
-    "... v^, ... v^ -> ... v^",
-    "... v^ a, ... v^ a -> ... v^ a",
-    "... v^ a b, ... v^ a b -> ... v^ a b",
-    "... v^ a b c, ... v^ a b c -> ... v^ a b c",
-    "... v^ a b c d, ... v^ a b c d -> ... v^ a b c d",
-    "v^ a b c d e, v^ a b c d e -> v^ a b c d e"};
+inline constexpr std::string_view softmax_gradient_annotations[max_rank]{"... v^, ... v^ -> ... v^",
+                                                                         "... v^ a, ... v^ a -> ... v^ a",
+                                                                         "... v^ a b, ... v^ a b -> ... v^ a b",
+                                                                         "... v^ a b c, ... v^ a b c -> ... v^ a b c",
+                                                                         "... v^ a b c d, ... v^ a b c d -> ... v^ a b c d",
+                                                                         "v^ a b c d e, v^ a b c d e -> v^ a b c d e"};
 }  // namespace detail
 
 template <int After> struct softmax_gradient_op {  // dx = y (dy - sum dy y)
@@ -37,8 +36,7 @@ template <int After> struct softmax_gradient_op {  // dx = y (dy - sum dy y)
       const value along = detail::sum_along(
           team, v, stride, [](auto d, auto p) { return value(d) * value(p); }, dy + begin, y + begin);
       detail::each_along(
-          team, v, stride, [=](auto d, auto p) { return value(p) * (value(d) - along); }, dx + begin, dy + begin,
-          y + begin);
+          team, v, stride, [=](auto d, auto p) { return value(p) * (value(d) - along); }, dx + begin, dy + begin, y + begin);
     });
   }
 };
@@ -46,9 +44,7 @@ template <int After> struct softmax_gradient_op {  // dx = y (dy - sum dy y)
 template <int After> struct softmax_op {
   static constexpr std::string_view name = "softmax", annotation = detail::softmax_annotations[After];
   static constexpr double flops_per_point = 5;
-  static constexpr auto gradient(auto dy, auto y, auto) {
-    return gradients{apply<softmax_gradient_op<After>>(dy, y)};
-  }
+  static constexpr auto gradient(auto dy, auto y, auto) { return gradients{apply<softmax_gradient_op<After>>(dy, y)}; }
   template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) {
     auto const* x = call.template input<0>();
     auto* y = call.template output<0>();

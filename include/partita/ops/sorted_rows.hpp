@@ -29,9 +29,9 @@ struct sorted_rows {
 };
 
 // out[v, h] (+)= sum over rows with ids[row] - from = v of dy[row, h].
-template <class Call, class T>
-PARTITA_HOST_DEVICE void add_sorted_rows(Call const& call, T const* dy, std::int32_t const* ids, T* out,
-                                         std::size_t rows, std::size_t h, std::size_t v, std::size_t from, bool add) {
+template <class Call, class T> PARTITA_HOST_DEVICE void add_sorted_rows(Call const& call, T const* dy, std::int32_t const* ids,
+                                                                        T* out, std::size_t rows, std::size_t h, std::size_t v,
+                                                                        std::size_t from, bool add) {
   using A = typename Call::accumulation_type;
   const sorted_rows shape(rows, h);
   std::byte* const scratch = call.template scratch<std::byte>();
@@ -123,8 +123,7 @@ PARTITA_HOST_DEVICE void add_sorted_rows(Call const& call, T const* dy, std::int
         if (begin > 0 && number_at[begin - 1] == n) return;  // begins in an earlier chunk
         team.each(h, [=](std::size_t j) {
           A total = parts[(2 * c + 1) * h + j];
-          for (std::size_t next = c + 1;
-               next * sorted_rows::chunk < rows && number_at[next * sorted_rows::chunk] == n; ++next)
+          for (std::size_t next = c + 1; next * sorted_rows::chunk < rows && number_at[next * sorted_rows::chunk] == n; ++next)
             total += parts[2 * next * h + j];
           T& to = out[n * h + j];
           to = static_cast<T>(add ? A(to) + total : total);

@@ -30,8 +30,7 @@ template <class Call> PARTITA_HOST_DEVICE double whole_elements(Call const& call
 }  // namespace detail
 
 template <bool Mean> struct spread_all_op {  // x: ..., dy: scalar -> dx: ..., every element dy, or dy / elements
-  static constexpr std::string_view name = Mean ? "mean.grad" : "sum.grad", annotation = "..., -> ...",
-                                    dtypes = "T, A -> T";
+  static constexpr std::string_view name = Mean ? "mean.grad" : "sum.grad", annotation = "..., -> ...", dtypes = "T, A -> T";
   template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) {
     auto* dx = call.template output<0>();
     using element = std::remove_pointer_t<decltype(dx)>;
@@ -71,18 +70,14 @@ template <int After, bool Mean> struct spread_axis_op {
         team.each(v, [=](std::size_t i) { out[i] = all; });
       } else
         for (std::size_t line = 0; line < v; ++line)
-          team.each(inner, [=](std::size_t i) {
-            out[line * inner + i] = static_cast<element>(value(dy[row * inner + i]) * share);
-          });
+          team.each(inner,
+                    [=](std::size_t i) { out[line * inner + i] = static_cast<element>(value(dy[row * inner + i]) * share); });
     });
   }
 };
 template <int After, bool Mean> struct sum_axis_op {
-  static constexpr std::string_view name = Mean ? "mean_over" : "sum_over",
-                                    annotation = detail::sum_annotations[After];
-  static constexpr auto gradient(auto dy, auto, auto x) {
-    return gradients{apply<spread_axis_op<After, Mean>>(x, dy)};
-  }
+  static constexpr std::string_view name = Mean ? "mean_over" : "sum_over", annotation = detail::sum_annotations[After];
+  static constexpr auto gradient(auto dy, auto, auto x) { return gradients{apply<spread_axis_op<After, Mean>>(x, dy)}; }
   template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) {
     auto const* x = call.template input<0>();
     auto* y = call.template output<0>();
@@ -126,8 +121,7 @@ template <int After, bool Mean> struct sum_axis_op {
     const std::size_t v = s.extent('v'), lines = v < 1 ? 1 : v;
     std::size_t all = 1;
     for (int d = 0; d < s.info->dim_count; ++d) all *= s.extents[d];
-    return all / lines * detail::row_blocks(v).count() *
-           (s.element_size < sizeof(float) ? sizeof(float) : s.element_size);
+    return all / lines * detail::row_blocks(v).count() * (s.element_size < sizeof(float) ? sizeof(float) : s.element_size);
   }
 };
 
@@ -146,12 +140,8 @@ template <bool Mean, class Axis, class... More, handle X> constexpr auto sum_ove
 namespace ops {
 template <handle X> constexpr auto sum(X x) { return apply<sum_all_op<false>>(x); }
 template <handle X> constexpr auto mean(X x) { return apply<sum_all_op<true>>(x); }
-template <class Axis, class... More, handle X> constexpr auto sum_over(X x) {
-  return detail::sum_over<false, Axis, More...>(x);
-}
-template <class Axis, class... More, handle X> constexpr auto mean_over(X x) {
-  return detail::sum_over<true, Axis, More...>(x);
-}
+template <class Axis, class... More, handle X> constexpr auto sum_over(X x) { return detail::sum_over<false, Axis, More...>(x); }
+template <class Axis, class... More, handle X> constexpr auto mean_over(X x) { return detail::sum_over<true, Axis, More...>(x); }
 }  // namespace ops
 using namespace ops;
 

@@ -32,9 +32,9 @@ PARTITA_HOST_DEVICE void copy_permuted_by_elements(Call& call, T const* x, T* y,
   });
 }
 // The same on the CPU: in tiles when both sides have a stride of 1 along different axes.
-template <int Rank, class Call, class T>
-void copy_permuted(Call& call, T const* x, T* y, std::array<std::size_t, Rank> const& extents,
-                   std::array<std::size_t, Rank> const& strides) {
+template <int Rank, class Call, class T> void copy_permuted(Call& call, T const* x, T* y,
+                                                            std::array<std::size_t, Rank> const& extents,
+                                                            std::array<std::size_t, Rank> const& strides) {
   constexpr std::size_t tile = 32;
   int along = Rank - 1;  // the axis along which x is contiguous
   for (int a = 0; a < Rank; ++a)
@@ -46,8 +46,8 @@ void copy_permuted(Call& call, T const* x, T* y, std::array<std::size_t, Rank> c
     total *= extents[static_cast<std::size_t>(a)];
     if (a != along && a != Rank - 1) others *= extents[static_cast<std::size_t>(a)];
   }
-  const std::size_t rows = along == Rank - 1 ? 1 : extents[static_cast<std::size_t>(along)],
-                    columns = extents[Rank - 1], row_step = along == Rank - 1 ? 0 : steps[static_cast<std::size_t>(along)],
+  const std::size_t rows = along == Rank - 1 ? 1 : extents[static_cast<std::size_t>(along)], columns = extents[Rank - 1],
+                    row_step = along == Rank - 1 ? 0 : steps[static_cast<std::size_t>(along)],
                     row_stride = along == Rank - 1 ? 0 : 1, column_stride = strides[Rank - 1],
                     row_tiles = (rows + tile - 1) / tile;
   const std::size_t per_item = std::max<std::size_t>(1, std::min(rows, tile) * columns);
@@ -155,8 +155,8 @@ template <class... Axes, handle X> constexpr auto transpose(X x) {
   else if constexpr (detail::transposition<X, Axes...>::valid)
     return apply<transpose_op<detail::transposition<X, Axes...>::template place<Axes>...>>(x);
   else
-    return refuse<mistake::transpose_must_name_the_last_axes_once_each<typename X::like_type,
-                                                                       on_axis<&axis_of<Axes>::info>...>>(x);
+    return refuse<mistake::transpose_must_name_the_last_axes_once_each<typename X::like_type, on_axis<&axis_of<Axes>::info>...>>(
+        x);
 }
 }  // namespace ops
 using namespace ops;

@@ -18,11 +18,11 @@ struct tensor_arrivals {
   growing<int> last_value;  // per slot: a tensor, or (after all tensors) a tensor made again
   regions again{};
   said_nodes said{};
-  int reader = -1;  // the op that is being added
-  int last_fetcher[2]{-1, -1};  // the last node that reads a fetched parameter: of the forward pass, of the backward pass
+  int reader = -1;               // the op that is being added
+  int last_fetcher[2]{-1, -1};   // the last node that reads a fetched parameter: of the forward pass, of the backward pass
   growing<int> fetched_first{};  // moves for the first such node of the backward pass
-  bool fetched = false;         // for the op that is being added
-  time_modes reader_turns{};    // of it: those that cut nothing of the operand that arrives
+  bool fetched = false;          // for the op that is being added
+  time_modes reader_turns{};     // of it: those that cut nothing of the operand that arrives
   bool backward_reader = false;  // it is one of the backward pass, or runs again for one
 
   constexpr void note(wrong what, int op, long have = 0, long allowed = 0) {
@@ -130,7 +130,8 @@ struct tensor_arrivals {
       for (int k = 0, p = part_on(held, axis, k); p >= 0; p = part_on(held, axis, ++k)) turns = turns || held.parts[p].in_time();
       if (turns && !pieces_stay(held, kept, axis)) {
         if (!out.first && e.must)
-          out.first = plan.about(wrong::sum_is_cut_where_its_pieces_are, maker, g.operand_of(e.key.tensor).axes[axis], 0, 0, e.line);
+          out.first =
+              plan.about(wrong::sum_is_cut_where_its_pieces_are, maker, g.operand_of(e.key.tensor).axes[axis], 0, 0, e.line);
         return false;
       }
       layout const& from = turns ? held : kept;
@@ -233,8 +234,8 @@ struct tensor_arrivals {
     // Another reader's move serves, unless it is of later: a micro-batch does not wait for what needs all of them.
     for (int v = last_value[slot]; v >= 0; v = next_value[v])
       if (out.nodes[out.values[v].node].kind == node_kind::move && out.nodes[out.values[v].node].ring != ring_kind::pieces &&
-          readable(out.values[v].lay, wanted, rank) && (by < 0 || comes_by(v, by)) &&
-          is_as_early(out.values[v].lay, target) && same_copies(out.values[v].lay, target))
+          readable(out.values[v].lay, wanted, rank) && (by < 0 || comes_by(v, by)) && is_as_early(out.values[v].lay, target) &&
+          same_copies(out.values[v].lay, target))
         return v;
     from = assembled(from, wanted, rank, true, irregular);
     if (readable(out.values[from].lay, wanted, rank)) return from;

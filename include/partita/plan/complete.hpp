@@ -15,7 +15,8 @@ struct completion : tensor_arrivals {
       if (w.second.op < 0 || w.first.node.what != between::accumulate) continue;
       sums_first.resize(g.ops.size);
       op_entry const& e = g.ops[w.second.op];
-      for (int i = 0; i < e.input_count; ++i) sums_first[w.second.op] = sums_first[w.second.op] || g.input(e, i) == w.first.node.tensor;
+      for (int i = 0; i < e.input_count; ++i)
+        sums_first[w.second.op] = sums_first[w.second.op] || g.input(e, i) == w.first.node.tensor;
     }
   }
   // Recompute: within one region, backward ops and the region's second replica read what the second replica makes. What
@@ -89,7 +90,8 @@ struct completion : tensor_arrivals {
     const bool is_said = plan.of(op).assigned || plan.of(op).cut_count > 0 || entry >= 0;
     if (!sum || (is_said && !in_turns) || (in_turns && sums_first.size > 0 && sums_first[op])) return false;
     if (layout by; is_said && !skewed && in_turns_of(terms, operand_layout(g, f, f.inputs[0], n.over, false), made)) {
-      if (entry >= 0 && in_turns_of(terms, layout_said(g, plan, plan.nodes()[entry], placed_by(g, plan, op), made.where, out.first), by)) {
+      if (entry >= 0 &&
+          in_turns_of(terms, layout_said(g, plan, plan.nodes()[entry], placed_by(g, plan, op), made.where, out.first), by)) {
         const int nodes = out.nodes.size;
         input = moved_in_turns(slot, input, by, rank);
         if (out.nodes.size > nodes) out.nodes.back().said = entry;
@@ -230,15 +232,16 @@ struct completion : tensor_arrivals {
     backward_reader = replayed || e.when == pass::backward;
     layout made;
     growing<int> many;  // of a variadic op, whose inputs are any number
-    const bool passes = !spans && (converts_terms(op, slots[0], n, inputs[0], made) || passes_partial(e, slots, n.over, inputs, made));
+    const bool passes =
+        !spans && (converts_terms(op, slots[0], n, inputs[0], made) || passes_partial(e, slots, n.over, inputs, made));
     n.time = passes ? times_run(n.over, made) : times_of(n.over);
     if (!passes)
       for (int i = 0; i < e.input_count; ++i) {
         const int tensor = f.variadic ? g.input(e, i) : slots[i];
         operand const& x = f.input(i);
         reader_turns = turns_beside(n.over, x);
-        const int v = spans && f.variadic ? out.source_value[tensor]
-                                          : arrive(tensor, operand_layout(g, f, x, n.over, false), x.rank);
+        const int v =
+            spans && f.variadic ? out.source_value[tensor] : arrive(tensor, operand_layout(g, f, x, n.over, false), x.rank);
         if (f.variadic) many.push(v);
         else inputs[i] = v;
       }
@@ -252,7 +255,8 @@ struct completion : tensor_arrivals {
     for (int o = 0; o < f.output_count; ++o) {
       const int tensor = e.first_output + o + (replayed ? g.tensors.size : 0);
       layout l = passes ? made : operand_layout(g, f, f.outputs[o], n.over, true);
-      if (spans && f.variadic && n.over.where.rank > 0) l.push({n.over.where.modes[0], -1, 0, out.devices, -1, 1, reduction::sum});
+      if (spans && f.variadic && n.over.where.rank > 0)
+        l.push({n.over.where.modes[0], -1, 0, out.devices, -1, 1, reduction::sum});
       out.source_value.at[tensor] = add_value(tensor, self, l);
     }
     if (!replayed) out.node_of_op.at[op] = self;

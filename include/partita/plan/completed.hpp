@@ -42,36 +42,36 @@ struct time_modes {
 struct node_value {
   int tensor = -1, node = -1;
   bool replayed = false;  // made again for backward readers
-  layout lay;         // its parts in time are the indices under which its pieces are stored; a fetched one may have copies
+  layout lay;             // its parts in time are the indices under which its pieces are stored; a fetched one may have copies
 };
 // A move over as many steps as there are devices along a dimension: pieces go to the neighbour in every step, or partial
 // results do, each device adding its own.
 enum class ring_kind : std::uint8_t { none, pieces, sums };
 struct node {
   node_kind kind = node_kind::compute;
-  int op = -1;        // the op; for assemble and move the op whose output is changed
-  int placed_as = -1; // compute: the op in whose place it runs; itself, but for sums of gradients (complete.hpp)
+  int op = -1;            // the op; for assemble and move the op whose output is changed
+  int placed_as = -1;     // compute: the op in whose place it runs; itself, but for sums of gradients (complete.hpp)
   bool replayed = false;  // compute: a replica in time, run again for backward readers (recompute)
   // What runs no earlier than the inputs of others are there, or memory would not be saved; where this contradicts what must
   // be so it does not count. replayed: a backward op, whose gradients count.
   int not_before = -1;
   int fetched_behind = -1;  // a move of a fetched parameter: the node that reads the parameter fetched before it
-  int said = -1;      // move: the entry of the plan that says the layout made
-  layout over;        // compute: cuts by letter of the op; else the layout made
+  int said = -1;            // move: the entry of the plan that says the layout made
+  layout over;              // compute: cuts by letter of the op; else the layout made
   time_modes time;
-  ring_kind ring = ring_kind::none;  // of a move
-  short ring_mode = -1;      // the mode in time that counts its steps
-  bool for_backward = false;  // ring of pieces: whose readers it serves; kept for both it would hold them all
+  ring_kind ring = ring_kind::none;      // of a move
+  short ring_mode = -1;                  // the mode in time that counts its steps
+  bool for_backward = false;             // ring of pieces: whose readers it serves; kept for both it would hold them all
   int first_input = 0, input_count = 0;  // into completed::inputs
   int first_value = 0, value_count = 0;
 };
 struct completed {
   growing<node> nodes;
   growing<node_value> values;
-  growing<int> inputs;       // value ids
-  growing<int> node_of_op;   // the compute node, or -1
-  growing<int> source_value; // per tensor: the value its op makes, or -1; then per tensor: the value made again, or -1
-  growing<int> renewed_by;   // per stored tensor: the node after which it holds the next step's value, or -1
+  growing<int> inputs;        // value ids
+  growing<int> node_of_op;    // the compute node, or -1
+  growing<int> source_value;  // per tensor: the value its op makes, or -1; then per tensor: the value made again, or -1
+  growing<int> renewed_by;    // per stored tensor: the node after which it holds the next step's value, or -1
   int devices = 0;
   finding first{};
   // Its instances make one value between them, complete after the last.

@@ -29,9 +29,8 @@ struct readers_of_values {
 
 // Calls `visit` with what the given inputs of `entry` wait for when `n` is at instance i: at the indices that both have, and
 // else at the first.
-template <class Counts, class F>
-constexpr void each_input_of(completed const& c, instance_graph const& ig, node const& entry, node const& n, int i, Counts counts,
-                             F visit) {
+template <class Counts, class F> constexpr void each_input_of(completed const& c, instance_graph const& ig, node const& entry,
+                                                              node const& n, int i, Counts counts, F visit) {
   int mine[max_time_modes]{}, at[max_time_modes]{};
   n.time.index(i, mine);
   for (int m = 0; m < entry.time.count; ++m)
@@ -41,9 +40,8 @@ constexpr void each_input_of(completed const& c, instance_graph const& ig, node 
 }
 
 // Calls `visit` with every instance that reads what `n` makes at instance i.
-template <class F>
-constexpr void each_reader_at(completed const& c, instance_graph const& ig, readers_of_values const& readers, node const& n, int i,
-                              F visit) {
+template <class F> constexpr void each_reader_at(completed const& c, instance_graph const& ig, readers_of_values const& readers,
+                                                 node const& n, int i, F visit) {
   int at[max_time_modes]{};
   n.time.index(i, at);
   readers.each(n.first_value, [&](int id) {
@@ -55,10 +53,10 @@ constexpr bool has_copies(completed const& c, node const& n) {
 }
 
 // Calls `visit(from, to)` for every edge of this kind.
-template <class F>
-constexpr void each_delay(graph_data const& g, completed const& c, instance_graph const& ig, F visit) {
+template <class F> constexpr void each_delay(graph_data const& g, completed const& c, instance_graph const& ig, F visit) {
   bool any = false;
-  for (node const& n : c.nodes) any = any || n.not_before >= 0 || n.fetched_behind >= 0 || n.ring == ring_kind::pieces || has_copies(c, n);
+  for (node const& n : c.nodes)
+    any = any || n.not_before >= 0 || n.fetched_behind >= 0 || n.ring == ring_kind::pieces || has_copies(c, n);
   if (!any) return;
   const readers_of_values readers(c);
   for (int id = 0; id < c.nodes.size; ++id) {
@@ -69,7 +67,8 @@ constexpr void each_delay(graph_data const& g, completed const& c, instance_grap
       for (int i = 0; i < count; ++i)
         each_input_of(
             c, ig, c.nodes[c.node_of_op[n.not_before]], n, i,
-            [&](int v) { return g.ops[g.tensors[c.values[v].tensor].op].when == pass::backward; }, [&](int from) { visit(from, own + i); });
+            [&](int v) { return g.ops[g.tensors[c.values[v].tensor].op].when == pass::backward; },
+            [&](int from) { visit(from, own + i); });
     // What is fetched: when the reader before, of what was fetched before, is about to run.
     if (n.fetched_behind >= 0)
       for (int i = 0; i < count; ++i)
@@ -92,7 +91,8 @@ constexpr void each_delay(graph_data const& g, completed const& c, instance_grap
 // must be. Leaves out, of every cycle, one that need not be.
 class consistent_edges {
  public:
-  constexpr consistent_edges(growing<int> const& ends, int fixed, int vertices) : ends_(ends), fixed_(fixed), vertices_(vertices) {
+  constexpr consistent_edges(growing<int> const& ends, int fixed, int vertices)
+      : ends_(ends), fixed_(fixed), vertices_(vertices) {
     dropped.resize(ends.size / 2);
     for (int e = 0; e < dropped.size; ++e) dropped[e] = false;
     sort_by(0, first_out_, out_);
@@ -131,7 +131,7 @@ class consistent_edges {
   // Of those that wait, back along edges from others that wait until one repeats. False: only edges that must be make the
   // cycle.
   constexpr bool drop_one() {
-    growing<int> way;  // edges
+    growing<int> way;    // edges
     growing<int> place;  // by vertex: where the way leaves it backwards, or -1
     place.resize(vertices_);
     for (int v = 0; v < vertices_; ++v) place[v] = -1;

@@ -17,7 +17,8 @@ class plan_digest {
     for (int op = 0; op < g.ops.size; ++op) add(hash(g.name(op).view(), hash_seed));
     add(c.devices);
     for (node const& n : c.nodes) {
-      const int numbers[]{static_cast<int>(n.kind), n.op, n.placed_as, n.replayed ? 1 : 0, n.not_before, n.fetched_behind,
+      const int numbers[]{static_cast<int>(n.kind), n.op,          n.placed_as,
+                          n.replayed ? 1 : 0,       n.not_before,  n.fetched_behind,
                           static_cast<int>(n.ring), n.input_count, n.value_count};
       for (int x : numbers) add(x);
       add_mode(n.ring_mode);

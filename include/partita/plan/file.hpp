@@ -55,9 +55,8 @@ class plan_file_reader {
     return n;
   }
   // `to`: an op or nodes. `axes`: along which it may be cut.
-  template <class To>
-  void take_cuts(std::vector<plan_file::cut> const& cuts, To const& to, std::vector<axis_and_letter> const& axes, const char* what,
-                 std::string const& where) {
+  template <class To> void take_cuts(std::vector<plan_file::cut> const& cuts, To const& to,
+                                     std::vector<axis_and_letter> const& axes, const char* what, std::string const& where) {
     for (std::size_t k = 0; k < cuts.size(); ++k) {
       plan_file::cut const& c = cuts[k];
       const std::string at = where + ".cuts[" + std::to_string(k) + "]";
@@ -71,13 +70,15 @@ class plan_file_reader {
       for (axis_and_letter const& a : axes)
         if (a.axis->name == *c.axis && (!c.letter || std::string(1, a.letter) == *c.letter)) along = &a;
       if (along == nullptr)
-        throw error(at + ": the " + what + " has no axis '" + *c.axis + "'" + (c.letter ? " under letter '" + *c.letter + "'" : ""));
+        throw error(at + ": the " + what + " has no axis '" + *c.axis + "'" +
+                    (c.letter ? " under letter '" + *c.letter + "'" : ""));
       if (!c.sizes.empty() && static_cast<int>(c.sizes.size()) != c.pieces)
         throw error(at + ": " + std::to_string(c.sizes.size()) + " sizes for " + std::to_string(c.pieces) + " pieces");
-      p_.op_trans(to,
-                  cut_axis{along->axis, c.pieces, mode, c.letter ? along->letter : char{}, c.sizes.empty() ? nullptr : c.sizes.data(),
-                           static_cast<int>(c.sizes.size()), c.fold.value_or(false), c.skew ? short_name(*c.skew, at) : mode_name{}},
-                  0);
+      p_.op_trans(
+          to,
+          cut_axis{along->axis, c.pieces, mode, c.letter ? along->letter : char{}, c.sizes.empty() ? nullptr : c.sizes.data(),
+                   static_cast<int>(c.sizes.size()), c.fold.value_or(false), c.skew ? short_name(*c.skew, at) : mode_name{}},
+          0);
     }
   }
   template <class To, class From> void take_place(From const& from, To const& to, std::string const& where) {
@@ -91,7 +92,8 @@ class plan_file_reader {
       if (d.extent < 1) throw error(at + ": extent is " + std::to_string(d.extent) + ", at least 1 is needed");
       if (d.at) {
         if (*d.at < 0 || *d.at >= d.extent)
-          throw error(at + ": at is " + std::to_string(*d.at) + ", the dimension has coordinates 0 to " + std::to_string(d.extent - 1));
+          throw error(at + ": at is " + std::to_string(*d.at) + ", the dimension has coordinates 0 to " +
+                      std::to_string(d.extent - 1));
         p_.op_assign(to, partita::at{name.view(), *d.at, d.extent}, 0);
       } else p_.op_assign(to, grid{{name.view(), d.extent}}, 0);
     }
@@ -165,7 +167,8 @@ class plan_file_reader {
   void take_order(plan_file::order const& o, std::string const& where) {
     if (o.moments.size() < 2) throw error(where + ".moments: an order needs two moments at least");
     std::vector<moment> all;
-    for (std::size_t k = 0; k < o.moments.size(); ++k) all.push_back(moment_of(o.moments[k], where + ".moments[" + std::to_string(k) + "]"));
+    for (std::size_t k = 0; k < o.moments.size(); ++k)
+      all.push_back(moment_of(o.moments[k], where + ".moments[" + std::to_string(k) + "]"));
     if (o.links.value_or(false)) {
       sequence links(p_, 0);
       for (moment const& m : all) links.then(m);
@@ -222,9 +225,7 @@ plan<Model> load_plan(std::string const& path, as_training<Model> const& model =
   text << in.rdbuf();
   try {
     return plan_from_text<Model>(text.str(), model, std::move(extents));
-  } catch (error const& e) {
-    throw error("plan file " + path + ": " + e.what());
-  }
+  } catch (error const& e) { throw error("plan file " + path + ": " + e.what()); }
 }
 
 }  // namespace partita

@@ -39,7 +39,12 @@ class plan_writer {
       plan_file::node out = node_of(n.key);
       operand const& x = g_.operand_of(n.key.tensor);
       op_info const& f = *g_.ops[g_.tensors[n.key.tensor].op].info;
-      put_cuts(n.own, f, [&](int a) { return axis_and_letter{x.axes[a], f.dims[x.dims[a]].letter}; }, out.cuts);
+      put_cuts(
+          n.own, f,
+          [&](int a) {
+            return axis_and_letter{x.axes[a], f.dims[x.dims[a]].letter};
+          },
+          out.cuts);
       put_place(n.own, out);
       doc.nodes.push_back(std::move(out));
     }
@@ -67,7 +72,12 @@ class plan_writer {
     op_info const& f = *g_.ops[op].info;
     plan_file::op o;
     o.name = name(op);
-    put_cuts(own, f, [&](int d) { return axis_and_letter{f.dims[d].axis, f.dims[d].letter}; }, o.cuts);
+    put_cuts(
+        own, f,
+        [&](int d) {
+          return axis_and_letter{f.dims[d].axis, f.dims[d].letter};
+        },
+        o.cuts);
     put_place(own, o);
     if (own.phase_count > 0) o.phases.emplace();
     for (int k = 0; k < own.phase_count; ++k) (*o.phases)[mode(own.phases[k].mode)] = own.phases[k].index;

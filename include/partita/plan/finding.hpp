@@ -44,12 +44,12 @@ enum class wrong : std::uint8_t {
 
 struct finding {
   wrong what = wrong::nothing;
-  text<96> op{};       // the op's name, or the pattern that matched nothing
-  text<96> other{};    // a second op or a cycle
+  text<96> op{};     // the op's name, or the pattern that matched nothing
+  text<96> other{};  // a second op or a cycle
   axis_info const* axis = nullptr;
   char letter = 0;
   long have = 0, allowed = 0;
-  int line = 0;        // of the policy
+  int line = 0;  // of the policy
   constexpr explicit operator bool() const { return what != wrong::nothing; }
 };
 
@@ -61,9 +61,9 @@ struct finding {
     case wrong::nothing: return "";
     case wrong::model_is_rejected: return "the model was rejected when it was compiled";
     case wrong::no_gradient_rule:
-      return words({"op ", op, " stands between a parameter and the loss and has no gradient rule; add one, or pt::detach its input"});
-    case wrong::two_parameters_of_one_name:
-      return words({"two parameters are named ", op, "; give each its own name or scope"});
+      return words(
+          {"op ", op, " stands between a parameter and the loss and has no gradient rule; add one, or pt::detach its input"});
+    case wrong::two_parameters_of_one_name: return words({"two parameters are named ", op, "; give each its own name or scope"});
     case wrong::no_such_axis: return words({"no op of the model has axis ", axis, letter, where});
     case wrong::no_op_matches: return words({"no op matches \"", op, "\"", where});
     case wrong::op_lacks_the_axis: return words({"op ", op, " has no axis ", axis, ", so it cannot be cut there", where});
@@ -76,19 +76,18 @@ struct finding {
     case wrong::sizes_do_not_sum:
       return words({"op ", op, ": the given sizes of axis ", axis, " sum to ", f.have, ", its extent is ", f.allowed, where});
     case wrong::skewed_in_space:
-      return words({"op ", op, ": the cut of axis ", axis, " is skewed and laid out in space; only a cut in time is skewed",
-                    where});
+      return words(
+          {"op ", op, ": the cut of axis ", axis, " is skewed and laid out in space; only a cut in time is skewed", where});
     case wrong::skewed_over_nothing:
       return words({"op ", op, ": the cut of axis ", axis, " is skewed by a dimension on which the op does not stand", where});
     case wrong::mode_used_twice: return words({"op ", op, " is cut twice under the mode name \"", other, "\"", where});
     case wrong::pieces_differ_from_the_grid:
       return words({"op ", op, ": ", f.have, " pieces on a grid dimension of ", f.allowed, where});
-    case wrong::dimension_assigned_twice:
-      return words({"op ", op, " is assigned twice to the dimension \"", other, "\"", where});
+    case wrong::dimension_assigned_twice: return words({"op ", op, " is assigned twice to the dimension \"", other, "\"", where});
     case wrong::not_assigned: return words({"op ", op, " is not assigned to any device; call op_assign"});
     case wrong::device_out_of_range:
-      return words({"op ", op, " is placed on device ", f.have, ", there are ", f.allowed, " devices (0 to ", f.allowed - 1,
-                    ")", where});
+      return words(
+          {"op ", op, " is placed on device ", f.have, ", there are ", f.allowed, " devices (0 to ", f.allowed - 1, ")", where});
     case wrong::device_twice: return words({"op ", op, ": device ", f.have, " stands twice in its list of devices", where});
     case wrong::devices_differ_from_the_grid:
       return words({"op ", op, ": its list has ", f.have, " devices, its grid ", f.allowed, " places", where});
@@ -101,12 +100,12 @@ struct finding {
                     ", but nothing of it is; name several with '*' to leave out those that are not there", where});
     case wrong::node_is_cut_in_time:
       return words({"what op ", op, " makes is cut along ", axis,
-                    " on its way, under a mode that is no dimension of the devices it is on; a move or a sum is cut in space", where});
+                    " on its way, under a mode that is no dimension of the devices it is on; a move or a sum is cut in space",
+                    where});
     case wrong::sum_is_cut_where_its_pieces_are:
       return words({"the sum over time of what op ", op, " makes cannot be kept cut along ", axis,
                     ": its terms are pieces in time of that axis", where});
-    case wrong::flow_differs:
-      return words({"op ", op, ": input ", f.have, " arrives in another layout than it is read in"});
+    case wrong::flow_differs: return words({"op ", op, ": input ", f.have, " arrives in another layout than it is read in"});
     case wrong::bad_arguments: return words({op, where});
   }
   return "";

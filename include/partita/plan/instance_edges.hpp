@@ -8,13 +8,13 @@
 namespace partita {
 
 struct instance_graph {
-  growing<int> first;        // per node: its first instance; one more entry at the end
-  int instances = 0;         // of nodes
-  int vertices = 0;          // and one more per wish
-  growing<int> begin, to;    // edges, by their source
-  growing<int> waits;        // per vertex: how many edges end there
-  growing<int> wish_lines;   // of the policy, per wish
-  growing<int> priority;     // per instance; empty where none was given
+  growing<int> first;       // per node: its first instance; one more entry at the end
+  int instances = 0;        // of nodes
+  int vertices = 0;         // and one more per wish
+  growing<int> begin, to;   // edges, by their source
+  growing<int> waits;       // per vertex: how many edges end there
+  growing<int> wish_lines;  // of the policy, per wish
+  growing<int> priority;    // per instance; empty where none was given
 };
 
 namespace detail {
@@ -23,9 +23,8 @@ namespace detail {
 constexpr void index_of(node const& n, int i, int* at) { n.time.index(i, at); }
 
 // Calls `visit` with every instance of `made`'s node that a reader at the given index waits for.
-template <class F>
-constexpr void each_producer(completed const& c, instance_graph const& ig, int value_id, time_modes const& reader,
-                             int const* at, F visit) {
+template <class F> constexpr void each_producer(completed const& c, instance_graph const& ig, int value_id,
+                                                time_modes const& reader, int const* at, F visit) {
   node_value const& v = c.values[value_id];
   node const& made = c.nodes[v.node];
   int low[max_time_modes]{}, high[max_time_modes]{};
@@ -232,9 +231,8 @@ constexpr bool waits_for_its_own_index(completed const& c, node_value const& v, 
 
 // Calls `visit(from, to)` for every edge that must be. Arrays are read through `at`: a call costs constant evaluation more
 // than the access.
-template <class F>
-constexpr void each_edge(graph_data const& g, plan_base const& plan, completed const& c, instance_graph const& ig,
-                         finding& first, F visit) {
+template <class F> constexpr void each_edge(graph_data const& g, plan_base const& plan, completed const& c,
+                                            instance_graph const& ig, finding& first, F visit) {
   for (int id = 0; id < c.nodes.size; ++id) {
     node const& n = c.nodes.at[id];
     const int own = ig.first.at[id], count = ig.first.at[id + 1] - own;

@@ -77,7 +77,7 @@ constexpr finding check_acyclic(graph_data const& g, completed const& c, instanc
     out.put(g.name(c.nodes[id].op).view());
     out.put(g.ops[c.nodes[id].op].when == pass::forward    ? " (forward"
             : g.ops[c.nodes[id].op].when == pass::backward ? " (backward"
-                                                            : " (update");
+                                                           : " (update");
     if (c.nodes[id].time.count > 0) {
       out.put(", index ");
       out.put(v - ig.first[id]);

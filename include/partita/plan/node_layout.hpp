@@ -119,8 +119,7 @@ constexpr layout layout_said(graph_data const& g, plan_base const& plan, node_pl
           note(wrong::sizes_do_not_sum, x.axes[a], static_cast<long>(sum), static_cast<long>(extent), cut.line);
         least[a] = small;
       } else least[a] /= static_cast<std::size_t>(cut.pieces);
-      if (least[a] == 0)
-        note(wrong::too_many_pieces, x.axes[a], pieces[a], static_cast<long>(g.extent(x.axes[a])), cut.line);
+      if (least[a] == 0) note(wrong::too_many_pieces, x.axes[a], pieces[a], static_cast<long>(g.extent(x.axes[a])), cut.line);
     }
     folds[a] += cut.fold;
     if (folds[a] > 2) note(wrong::too_many_cuts, x.axes[a], folds[a], 2, cut.line);

@@ -30,9 +30,9 @@ class order_by_groups {
  private:
   struct group {
     time_modes time;
-    int first = 0;      // its first vertex; one for every index
-    int alike = -1;     // which nodes wishes treat so; -1: it is of one node, and what goes with it
-    int level = 0;      // how often data comes from nodes that they treat otherwise; -1: from nothing that has an index
+    int first = 0;   // its first vertex; one for every index
+    int alike = -1;  // which nodes wishes treat so; -1: it is of one node, and what goes with it
+    int level = 0;   // how often data comes from nodes that they treat otherwise; -1: from nothing that has an index
   };
   struct of_moment {
     list<int> timed, timeless;  // groups
@@ -247,7 +247,7 @@ class order_by_groups {
   moments named_;
   list<moment_entry> moments_;
   list<group> groups_;
-  list<int> group_of_;                       // per node
+  list<int> group_of_;  // per node
   list<of_moment> groups_of_moment_;
   list<std::pair<int, int>> edges_;
   std::set<std::tuple<int, int, int>> known_;  // what was added between groups

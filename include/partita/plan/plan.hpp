@@ -42,8 +42,7 @@ class plan_base : public plan_nodes {
   constexpr void op_trans(selection const& s, split<Axis, Letter> c, int line = __builtin_LINE()) {
     op_trans(s, cut_axis{&axis_of<Axis>::info, c.pieces, c.mode, Letter, c.sizes, c.size_count, c.fold, c.skew}, line);
   }
-  template <class Axis, char Letter>
-  constexpr void op_trans(op_ref op, split<Axis, Letter> c, int line = __builtin_LINE()) {
+  template <class Axis, char Letter> constexpr void op_trans(op_ref op, split<Axis, Letter> c, int line = __builtin_LINE()) {
     selection s{graph_, {}, true};
     s.ids.push(op.id);
     op_trans(s, c, line);
@@ -117,13 +116,17 @@ class plan_base : public plan_nodes {
   constexpr void op_assign(selection const& s, device_list const& list, int line = __builtin_LINE()) {
     for (int id : s.ids) push_list(ops_[id], id, list, line);
   }
-  constexpr void op_assign(op_ref op, device_list const& list, int line = __builtin_LINE()) { push_list(ops_[op.id], op.id, list, line); }
+  constexpr void op_assign(op_ref op, device_list const& list, int line = __builtin_LINE()) {
+    push_list(ops_[op.id], op.id, list, line);
+  }
 
   constexpr void op_assign(selection const& s, phase a, int line = __builtin_LINE()) {
     const short mode = intern(a.name);
     for (int id : s.ids) push_phase(id, {mode, a.index}, line);
   }
-  constexpr void op_assign(op_ref op, phase a, int line = __builtin_LINE()) { push_phase(op.id, {intern(a.name), a.index}, line); }
+  constexpr void op_assign(op_ref op, phase a, int line = __builtin_LINE()) {
+    push_phase(op.id, {intern(a.name), a.index}, line);
+  }
 
   // -- op_order: what comes first on one device.
   constexpr void op_order(moment const& first, moment const& second, int line = __builtin_LINE()) {
@@ -175,6 +178,7 @@ class plan_base : public plan_nodes {
   constexpr op_plan& of(int op) { return ops_.at[op]; }
   constexpr growing<wish> const& wishes() const { return wishes_; }
   constexpr growing<preference> const& preferences() const { return preferences_; }
+
  private:
   constexpr void order_nodes(moment const& first, moment const& second, bool named, int line) {
     wishes_.push({entry_of(first, line), entry_of(second, line), line, false, !named});

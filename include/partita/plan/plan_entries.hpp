@@ -67,7 +67,7 @@ struct preference {
 // What a policy says about nodes that completion puts between ops: how the tensor lies there, along its own axes.
 struct node_plan {
   node_key key{};
-  op_plan own{};     // a cut's `dim` is an axis of the tensor
+  op_plan own{};  // a cut's `dim` is an axis of the tensor
   int line = 0;
   bool must = false;  // it was named exactly: then the node has to be
 };

@@ -11,12 +11,8 @@ namespace partita {
 class plan_nodes : public plan_words {
  public:
   // -- selection: what is between the ops of `makers` and their readers, or some of them
-  constexpr node_selection moves(selection const& makers) const {
-    return moves_of(makers, nullptr);
-  }
-  constexpr node_selection moves(selection const& makers, selection const& readers) const {
-    return moves_of(makers, &readers);
-  }
+  constexpr node_selection moves(selection const& makers) const { return moves_of(makers, nullptr); }
+  constexpr node_selection moves(selection const& makers, selection const& readers) const { return moves_of(makers, &readers); }
   constexpr node_selection moves(op_ref maker) const { return moves(only(maker)); }
   constexpr node_selection moves(op_ref maker, op_ref reader) const { return moves(only(maker), only(reader)); }
   // Of parameters, by their names.
@@ -63,7 +59,8 @@ class plan_nodes : public plan_words {
   constexpr void op_trans(node_selection const& s, replicate r, int line = __builtin_LINE()) {
     const short mode = intern(r.mode);
     for (node_key const& k : s) {
-      if (k.what != between::move || k.reader >= 0) return note_words("what is replicated is the move for all readers of a tensor", line);
+      if (k.what != between::move || k.reader >= 0)
+        return note_words("what is replicated is the move for all readers of a tensor", line);
       push_cut(entry(k, s.named, line).own, graph_->tensors[k.tensor].op, {mode, -1, r.pieces, -1, line});
     }
   }

@@ -22,8 +22,7 @@ template <class Axis, char Letter = 0> struct split {
   bool fold = false;
   mode_name skew{};
   constexpr split(int n, std::string_view name) : pieces(n), mode(name) {}
-  template <std::size_t N>
-  constexpr split(int n, std::string_view name, int const (&given)[N])
+  template <std::size_t N> constexpr split(int n, std::string_view name, int const (&given)[N])
       : pieces(n), mode(name), sizes(given), size_count(static_cast<int>(N)) {}
 };
 // Piece i of n is chunks i and 2n-1-i of 2n: what grows along the axis, as the keys that a causal query sees, is shared
@@ -85,8 +84,7 @@ struct device_list {
   int const* at;  // lives as long as the call that takes it
   int count;
   constexpr device_list(int const* list, int n) : at(list), count(n) {}
-  template <std::size_t N>
-  constexpr device_list(int const (&list)[N]) : at(list), count(static_cast<int>(N)) {}
+  template <std::size_t N> constexpr device_list(int const (&list)[N]) : at(list), count(static_cast<int>(N)) {}
 };
 
 // A coordinate in time: it takes no device and orders nothing. Orders speak of it as of a coordinate in space, so that any
@@ -150,6 +148,8 @@ constexpr node_key::operator moment() const {
 }
 // Of instances that could start at the same time those of the higher priority go first; 0 where nothing is said. It is no
 // edge: it changes neither what waits for what nor the result.
-struct priority { int value = 0; };
+struct priority {
+  int value = 0;
+};
 
 }  // namespace partita

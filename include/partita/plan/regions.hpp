@@ -51,7 +51,8 @@ struct regions {
     if (a.phase_count != b.phase_count) return false;
     for (int i = 0; i < a.phase_count; ++i) {
       bool there = false;
-      for (int k = 0; k < b.phase_count; ++k) there = there || (a.phases[i].mode == b.phases[k].mode && a.phases[i].index == b.phases[k].index);
+      for (int k = 0; k < b.phase_count; ++k)
+        there = there || (a.phases[i].mode == b.phases[k].mode && a.phases[i].index == b.phases[k].index);
       if (!there) return false;
     }
     return true;

@@ -143,7 +143,8 @@ constexpr layout parts_of(graph_data const& g, plan_base const& plan, int op, op
   op_info const& f = *g.ops.at[op].info;
   layout over;
   over.where = place(plan, p);
-  if (!lists_all(plan, p)) note(wrong::devices_differ_from_the_grid, nullptr, plan.devices_of_list(p.list).size, places_of(p), p.list_line);
+  if (!lists_all(plan, p))
+    note(wrong::devices_differ_from_the_grid, nullptr, plan.devices_of_list(p.list).size, places_of(p), p.list_line);
   std::size_t least[max_dims]{};
   long pieces_of[max_dims]{};
   bool cut_before[max_dims]{};
@@ -213,7 +214,8 @@ constexpr layout parts_of(graph_data const& g, plan_base const& plan, int op, op
   for (int i = 0; i < over.count; ++i) {
     if (over.parts[i].skew < 0) continue;
     bool differs = false;
-    for (int k = 0; k < over.count; ++k) differs = differs || (!over.parts[k].in_time() && over.parts[k].level == over.parts[i].skew);
+    for (int k = 0; k < over.count; ++k)
+      differs = differs || (!over.parts[k].in_time() && over.parts[k].level == over.parts[i].skew);
     if (!differs) over.parts[i].skew = -1;
   }
   return over;

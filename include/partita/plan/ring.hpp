@@ -43,8 +43,7 @@ constexpr ring ring_of_sums(layout const& held, layout const& wanted, int rank) 
   r.made.where = held.where;
   if (!(held.where == wanted.where)) return {};
   const int partial = part_on(held, -1, 0);
-  if (partial < 0 || part_on(held, -1, 1) >= 0 || held.parts[partial].in_time() ||
-      held.parts[partial].reduce != reduction::sum)
+  if (partial < 0 || part_on(held, -1, 1) >= 0 || held.parts[partial].in_time() || held.parts[partial].reduce != reduction::sum)
     return {};
   for (int axis = 0; axis < rank; ++axis)
     for (int k = 0;; ++k) {

@@ -15,10 +15,9 @@ template <class Model> class plan : public plan_base {
   using training_type = as_training<Model>;
   using graph_type = recorder<planning_only, training_type>;
 
-  template <std::same_as<binding>... B>
-  explicit plan(training_type const& model = {}, B... extents) : plan(std::make_shared<graph_type>(), model, {extents...}) {}
-  plan(training_type const& model, std::vector<binding> const& extents)
-      : plan(std::make_shared<graph_type>(), model, extents) {}
+  template <std::same_as<binding>... B> explicit plan(training_type const& model = {}, B... extents)
+      : plan(std::make_shared<graph_type>(), model, {extents...}) {}
+  plan(training_type const& model, std::vector<binding> const& extents) : plan(std::make_shared<graph_type>(), model, extents) {}
 
   template <class Policy, std::same_as<binding>... B>
   static plan by(Policy const& policy, training_type const& model = {}, B... extents) {

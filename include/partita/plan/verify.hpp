@@ -149,7 +149,8 @@ constexpr finding check_flow(graph_data const& g, plan_base const& plan, complet
       node_value const& arrived = c.values[c.input(c.nodes[writer], 0)];
       good = arrived.tensor == t && c.nodes[writer].first_value == c.source_value[stored] && !has_partial(arrived.lay) &&
              holds(arrived.lay, kept, rank);
-    } else if (good) good = writer == c.values[c.source_value[t]].node && same_pieces(c.values[c.source_value[t]].lay, kept, rank);
+    } else if (good)
+      good = writer == c.values[c.source_value[t]].node && same_pieces(c.values[c.source_value[t]].lay, kept, rank);
     if (!good) return plan.about(wrong::flow_differs, g.tensors[t].op, nullptr, 0, 0, 0);
   }
   for (int id = 0; id < c.nodes.size; ++id) {
@@ -161,18 +162,21 @@ constexpr finding check_flow(graph_data const& g, plan_base const& plan, complet
       node_value const &from = c.values.at[c.input(n, 0)], &to = c.values.at[n.first_value];
       if (from.node >= id || from.tensor != to.tensor || !changes_well(n.kind, from.lay, to.lay) ||
           !same_list(without_copies(to.lay), n.over) || !copies_well(n, from.lay, to.lay) ||
-          (n.kind == node_kind::move && n.ring == ring_kind::none && !keeps_turns(from.lay, to.lay, g.operand_of(to.tensor).rank)) ||
+          (n.kind == node_kind::move && n.ring == ring_kind::none &&
+           !keeps_turns(from.lay, to.lay, g.operand_of(to.tensor).rank)) ||
           !is_as_said(g, plan, n, to.lay) || !goes_round(n, from.lay, to.lay, g.operand_of(to.tensor).rank) ||
           !runs_as_often(n.time, times_of(completed::puts_together(n) ? from.lay : to.lay)))
         return plan.about(wrong::flow_differs, n.op, nullptr, 0, 0, 0);
       continue;
     }
-    if (!cuts_well(f, n.over) || !runs_as_often(n.time, times_run(n.over, c.values[n.first_value].lay))) return plan.about(wrong::flow_differs, n.op, nullptr, 0, 0, 0);
+    if (!cuts_well(f, n.over) || !runs_as_often(n.time, times_run(n.over, c.values[n.first_value].lay)))
+      return plan.about(wrong::flow_differs, n.op, nullptr, 0, 0, 0);
     bool passes = false;
     for (int i = 0; i < n.input_count; ++i) {
       node_value const& v = c.values.at[c.input(n, i)];
       operand const& x = f.input(i);
-      if (v.tensor != g.input(e, i) || v.node >= id || !reads_its_copy(n, v.lay)) return plan.about(wrong::flow_differs, n.op, nullptr, i, 0, 0);
+      if (v.tensor != g.input(e, i) || v.node >= id || !reads_its_copy(n, v.lay))
+        return plan.about(wrong::flow_differs, n.op, nullptr, i, 0, 0);
       if (f.variadic) continue;
       passes = passes || (f.passes_partial && has_partial(v.lay));
       const layout wanted = operand_layout(g, f, x, n.over, false);
@@ -248,7 +252,9 @@ template <class...> struct arguments_make_no_sense;
 
 namespace detail {
 template <class Policy>
-concept policy_for = requires(Policy const& p, plan_base& made) { p(made); };
+concept policy_for = requires(Policy const& p, plan_base& made) {
+  p(made);
+};
 
 // Nothing here is stored but the finding: the graph and the plan live only while this is evaluated.
 template <class Backend = planning_only, class Training, class Policy>
@@ -315,16 +321,16 @@ template <class C, class Policy> constexpr void explain_finding() {
   else if constexpr (f.what == wrong::mode_used_twice)
     (void)reject<mistake::op_is_cut_twice_under_one_mode<PARTITA_QUOTED(C::op), PARTITA_QUOTED(C::other), where, Policy>>::value;
   else if constexpr (f.what == wrong::pieces_differ_from_the_grid)
-    (void)reject<mistake::pieces_differ_from_the_grid<PARTITA_QUOTED(C::op), pieces<f.have>, extent<f.allowed>, where,
-                                                      Policy>>::value;
+    (void)reject<
+        mistake::pieces_differ_from_the_grid<PARTITA_QUOTED(C::op), pieces<f.have>, extent<f.allowed>, where, Policy>>::value;
   else if constexpr (f.what == wrong::dimension_assigned_twice)
-    (void)reject<mistake::op_is_assigned_twice_to_one_dimension<PARTITA_QUOTED(C::op), PARTITA_QUOTED(C::other), where,
-                                                                Policy>>::value;
+    (void)reject<
+        mistake::op_is_assigned_twice_to_one_dimension<PARTITA_QUOTED(C::op), PARTITA_QUOTED(C::other), where, Policy>>::value;
   else if constexpr (f.what == wrong::not_assigned)
     (void)reject<mistake::op_is_not_assigned<PARTITA_QUOTED(C::op), Policy>>::value;
   else if constexpr (f.what == wrong::device_out_of_range)
-    (void)reject<mistake::device_is_out_of_range<PARTITA_QUOTED(C::op), device<f.have>, devices<f.allowed>, where,
-                                                 Policy>>::value;
+    (void)
+        reject<mistake::device_is_out_of_range<PARTITA_QUOTED(C::op), device<f.have>, devices<f.allowed>, where, Policy>>::value;
   else if constexpr (f.what == wrong::device_twice)
     (void)reject<mistake::device_stands_twice_in_a_list<PARTITA_QUOTED(C::op), device<f.have>, where, Policy>>::value;
   else if constexpr (f.what == wrong::devices_differ_from_the_grid)
@@ -343,11 +349,11 @@ template <class C, class Policy> constexpr void explain_finding() {
     (void)reject<mistake::move_or_sum_is_cut_by_a_mode_that_is_no_dimension_of_its_devices<PARTITA_QUOTED(C::op), on_axis<f.axis>,
                                                                                            where, Policy>>::value;
   else if constexpr (f.what == wrong::sum_is_cut_where_its_pieces_are)
-    (void)reject<mistake::sum_over_time_is_cut_where_its_pieces_in_time_are<PARTITA_QUOTED(C::op), on_axis<f.axis>, where,
-                                                                            Policy>>::value;
+    (void)reject<
+        mistake::sum_over_time_is_cut_where_its_pieces_in_time_are<PARTITA_QUOTED(C::op), on_axis<f.axis>, where, Policy>>::value;
   else if constexpr (f.what == wrong::flow_differs)
-    (void)reject<mistake::input_arrives_in_another_layout_than_it_is_read_in<PARTITA_QUOTED(C::op), input_number<f.have>,
-                                                                             Policy>>::value;
+    (void)reject<
+        mistake::input_arrives_in_another_layout_than_it_is_read_in<PARTITA_QUOTED(C::op), input_number<f.have>, Policy>>::value;
   else if constexpr (f.what == wrong::bad_arguments)
     (void)reject<mistake::arguments_make_no_sense<PARTITA_QUOTED(C::op), where, Policy>>::value;
 }
@@ -356,21 +362,18 @@ template <class C, class Policy> constexpr void explain_finding() {
 // `static_assert(pt::verify<mlp, policy>());`: never false; a mistake is a compile error that names it. What needs an
 // extent that is bound at run time is checked when a trainer, a plan or a search is made.
 template <class Model, class Policy> constexpr bool verify() {
-  if constexpr (!detail::policy_for<Policy>)
-    (void)reject<mistake::policy_has_no_call_operator_that_takes_a_plan<Policy>>::value;
+  if constexpr (!detail::policy_for<Policy>) (void)reject<mistake::policy_has_no_call_operator_that_takes_a_plan<Policy>>::value;
   else detail::explain_finding<detail::checked_type<as_training<Model>, Policy>, Policy>();
   return true;
 }
 template <auto Model, class Policy> constexpr bool verify() {
   using training_type = as_training<std::remove_const_t<decltype(Model)>>;
-  if constexpr (!detail::policy_for<Policy>)
-    (void)reject<mistake::policy_has_no_call_operator_that_takes_a_plan<Policy>>::value;
+  if constexpr (!detail::policy_for<Policy>) (void)reject<mistake::policy_has_no_call_operator_that_takes_a_plan<Policy>>::value;
   else detail::explain_finding<detail::checked<training_type{Model}, Policy>, Policy>();
   return true;
 }
 // The same finding as a value, for tests: verify never says false, it does not compile.
-template <class Model, class Policy>
-inline constexpr finding check = detail::find_mistake(as_training<Model>{}, Policy{});
+template <class Model, class Policy> inline constexpr finding check = detail::find_mistake(as_training<Model>{}, Policy{});
 
 }  // namespace partita
 

@@ -60,9 +60,7 @@ template <int Pieces, class Sequence, class Head> struct context_parallel {
   }
 };
 template <int Pieces, class Sequence, ring_form Form = ring_form::plain> struct ring_attention {
-  constexpr void operator()(auto& plan) const {
-    context_parallel_of{Pieces, &axis_of<Sequence>::info, nullptr, Form}(plan);
-  }
+  constexpr void operator()(auto& plan) const { context_parallel_of{Pieces, &axis_of<Sequence>::info, nullptr, Form}(plan); }
 };
 
 }  // namespace partita::policy

@@ -33,7 +33,8 @@ constexpr growing<bool> ops_of_experts(graph_data const& g, axis_info const* exp
     if (!all || !one) continue;
     of[op] = true;
     for (int i = 0; i < e.input_count; ++i)
-      if (const int made_by = g.tensors[g.input(e, i)].op; g.ops[made_by].info->source == source_kind::parameter) of[made_by] = true;
+      if (const int made_by = g.tensors[g.input(e, i)].op; g.ops[made_by].info->source == source_kind::parameter)
+        of[made_by] = true;
   }
   return of;
 }

@@ -46,7 +46,8 @@ constexpr growing<int> interlaced_places(graph_data const& g, int stages, axis_i
     int earliest = 0;
     if (e.when == pass::forward)
       for (int i = 0; i < e.input_count; ++i)
-        if (const int maker = g.tensors[g.input(e, i)].op; g.ops[maker].info->source == source_kind::none && place[maker] > earliest)
+        if (const int maker = g.tensors[g.input(e, i)].op;
+            g.ops[maker].info->source == source_kind::none && place[maker] > earliest)
           earliest = place[maker];
     if (spread[op]) place.push((earliest + 1) / 2 * 2);
     else {  // what follows the last spread ops has no stage left: all devices do it

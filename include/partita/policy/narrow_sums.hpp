@@ -1,6 +1,7 @@
 // Sums of gradients over micro-batches in the type in which gradients are made (bf16), and not in the one in which they are
 // stored (f32): as ZeRO's authors count them (Rajbhandari et al. 2020), two bytes each. That takes half the memory, and no
-// time to convert terms, but every addition rounds to 8 bits: a plan may be farther from one device than twice what one device is from exact arithmetic.
+// time to convert terms, but every addition rounds to 8 bits: a plan may be farther from one device than twice what one device is
+// from exact arithmetic.
 #pragma once
 #include <partita/plan/plan.hpp>
 

@@ -43,8 +43,10 @@ struct pipeline_of {
     if (stages < 1) return plan.note_words("a pipeline has less than one stage", 0);
     if (micro_batches < 1) return plan.note_words("a pipeline has less than one micro-batch", 0);
     if (order.chunks < 1) return plan.note_words("a pipeline has less than one chunk on a stage", 0);
-    if (auto const* batch = plan.batch_axis(); batch != nullptr && stages > 1 && micro_batches > 1 && detail::exchanges_batch(plan, batch))
-      return plan.note_words("a pipeline splits each device's part of the batch: compose expert_parallel and the like after it", 0);
+    if (auto const* batch = plan.batch_axis();
+        batch != nullptr && stages > 1 && micro_batches > 1 && detail::exchanges_batch(plan, batch))
+      return plan.note_words("a pipeline splits each device's part of the batch: compose expert_parallel and the like after it",
+                             0);
     if (auto const* batch = plan.batch_axis()) plan.op_trans(plan.ops(), cut_axis{batch, micro_batches, mode_name("micro")});
     const int parts = stages * order.chunks;
     graph_data const& g = plan.graph();

@@ -228,7 +228,7 @@ struct recipe {
   constexpr recipe(plain order) : order_alike(order) {}
   constexpr recipe(interleaved_of s) : order_chunks(&interleaved_of::order), chunks(s.chunks) {}
   template <class Schedule>
-    requires requires(plan_base& p) { Schedule::order(p, 1, 1); }
+  requires requires(plan_base& p) { Schedule::order(p, 1, 1); }
   constexpr recipe(Schedule) : order_alike(&Schedule::order) {
     if constexpr (requires { Schedule::chunks; }) chunks = Schedule::chunks;
     if constexpr (requires { Schedule::part_on; }) part_on = Schedule::part_on;

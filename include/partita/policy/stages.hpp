@@ -185,8 +185,7 @@ constexpr growing<int> stages_of_passes(graph_data const& g, int stages, growing
     if (e.when != pass::forward || e.info->source != source_kind::none || counted[op]) continue;
     for (int i = 0; i < e.input_count; ++i) {
       const int maker = g.tensors[g.input(e, i)].op;
-      const bool here =
-          of_parameters[maker] || (g.ops[maker].info->source == source_kind::none && pass_of[maker] == pass_of[op]);
+      const bool here = of_parameters[maker] || (g.ops[maker].info->source == source_kind::none && pass_of[maker] == pass_of[op]);
       if (here && stage[maker] > stage[op]) stage[op] = stage[maker];
     }
   }

@@ -13,7 +13,8 @@ constexpr selection weight_gradients(graph_data const& g) {
   growing<bool> of_parameters, makes;  // per op
   for (int op = 0; op < g.ops.size; ++op) {
     op_entry const& e = g.ops[op];
-    bool all = e.info->source == source_kind::parameter || (e.info->source == source_kind::none && e.when == pass::forward && e.input_count > 0);
+    bool all = e.info->source == source_kind::parameter ||
+               (e.info->source == source_kind::none && e.when == pass::forward && e.input_count > 0);
     for (int i = 0; i < e.input_count; ++i) all = all && of_parameters[g.tensors[g.input(e, i)].op];
     of_parameters.push(all);
     makes.push(false);

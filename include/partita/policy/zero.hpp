@@ -65,7 +65,8 @@ constexpr bool sums_in_turns(plan_base const& plan, int op) {
   graph_data const& g = plan.graph();
   const op_plan p = partita::detail::inherited(g, plan, op);
   for (int c = 0; c < p.cut_count; ++c)
-    if (p.cuts[c].dim >= 0 && p.cuts[c].pieces > 1 && !p.in_space(p.cuts[c].mode) && g.ops[op].info->outputs[0].find(p.cuts[c].dim) < 0)
+    if (p.cuts[c].dim >= 0 && p.cuts[c].pieces > 1 && !p.in_space(p.cuts[c].mode) &&
+        g.ops[op].info->outputs[0].find(p.cuts[c].dim) < 0)
       return true;
   return false;
 }
@@ -99,7 +100,7 @@ constexpr growing<bool> gradients_sent_as_made(plan_base const& plan, bool whole
 struct zero_of {
   int stage = 1, pieces = 1;
   mode_name over{"data"};
-  bool whole_sums = false;  // stages 2, 3: gradients are summed over micro-batches first, and scattered once
+  bool whole_sums = false;       // stages 2, 3: gradients are summed over micro-batches first, and scattered once
   bool converted_first = false;  // gradients are sent in the type in which they are summed: twice the bytes, one rounding less
   constexpr void operator()(auto& plan) const {
     if (pieces == 1) return;
@@ -122,7 +123,8 @@ struct zero_of {
     const growing<bool> in_pieces = detail::gradients_sent_as_made(plan, stage == 1 || whole_sums, converted_first);
     for (int op = 0; op < g.ops.size; ++op) {
       op_entry const& e = g.ops[op];
-      const bool sum = e.when == pass::backward && e.info->kind == "add" && g.ops[e.origin].info->source == source_kind::parameter;
+      const bool sum =
+          e.when == pass::backward && e.info->kind == "add" && g.ops[e.origin].info->source == source_kind::parameter;
       const int of = sum ? e.origin : detail::parameter_converted_by(g, op);
       if (of < 0 || axis[of] < 0 || (e.when == pass::forward ? stage < 3 : !in_pieces[of])) continue;
       if (e.when == pass::backward) inherit(plan, op);

@@ -33,7 +33,8 @@ struct model {
       auto q = ops::linear(h, param<f32, hidden, head, width>(g, "q.weight"), param<f32, head, width>(g, "q.bias"));
       auto k = ops::linear(h, param<f32, hidden, head, width>(g, "k.weight"));
       auto v = ops::linear(h, param<f32, hidden, head, width>(g, "v.weight"));
-      return ops::linear(ops::causal_attention(q, k, v), param<f32, head, width, hidden>(g, "out.weight"), param<f32, hidden>(g, "out.bias"));
+      return ops::linear(ops::causal_attention(q, k, v), param<f32, head, width, hidden>(g, "out.weight"),
+                         param<f32, hidden>(g, "out.bias"));
     };
     {
       auto s = scope(g, "first");

@@ -12,8 +12,8 @@
 namespace partita {
 
 struct host_options {
-  int threads = 1;             // of each device
-  bool fuse = true;            // as pt::trainer_options has them
+  int threads = 1;   // of each device
+  bool fuse = true;  // as pt::trainer_options has them
   bool keep_gradients = true;
 };
 

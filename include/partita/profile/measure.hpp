@@ -25,9 +25,9 @@
 namespace partita {
 
 struct measure_options {
-  double seconds = 45;    // no new op is begun after that
-  int repetitions = 7;    // of each piece; the middle one counts
-  int most_batches = 8;   // pieces that the batch is measured in: 1, 2, 4, ...
+  double seconds = 45;                       // no new op is begun after that
+  int repetitions = 7;                       // of each piece; the middle one counts
+  int most_batches = 8;                      // pieces that the batch is measured in: 1, 2, 4, ...
   std::size_t pool = std::size_t{32} << 20;  // bytes of a device through which operands move, so that caches forget them
 };
 
@@ -38,9 +38,11 @@ class bench {
  public:
   using clock = std::chrono::steady_clock;
 
-  bench(int devices, int threads, std::size_t pool_bytes) : start_(devices), groups_{{}}, devices_(static_cast<std::size_t>(devices)) {
+  bench(int devices, int threads, std::size_t pool_bytes)
+      : start_(devices), groups_{{}}, devices_(static_cast<std::size_t>(devices)) {
     for (int d = 0; d < devices; ++d) groups_[0].push_back(d);
-    world_ = std::make_unique<thread_world>(devices, groups_, thread_world_options{.threads = static_cast<unsigned>(devices * threads)});
+    world_ = std::make_unique<thread_world>(devices, groups_,
+                                            thread_world_options{.threads = static_cast<unsigned>(devices * threads)});
     for (int d = 0; d < devices; ++d)
       devices_[static_cast<std::size_t>(d)] = std::make_unique<device>(threads, pool_bytes, world_->communicator(d));
   }
@@ -68,13 +70,15 @@ class bench {
       held_ = memory(bytes);
       at_ = 0;
       auto* const x = reinterpret_cast<float*>(held_.data());
-      for (std::size_t i = 0; i < held_.bytes().size() / sizeof(float); ++i) x[i] = 0.25f + static_cast<float>(i * 2654435761u % 1024) / 2048.0f;
+      for (std::size_t i = 0; i < held_.bytes().size() / sizeof(float); ++i)
+        x[i] = 0.25f + static_cast<float>(i * 2654435761u % 1024) / 2048.0f;
     }
     memory held_;
     std::size_t at_ = 0;
   };
   struct device {
-    device(int threads, std::size_t bytes, thread_communicator const& c) : team(threads), inputs(bytes), outputs(bytes / 2), comm(c) {}
+    device(int threads, std::size_t bytes, thread_communicator const& c)
+        : team(threads), inputs(bytes), outputs(bytes / 2), comm(c) {}
     workers team;
     pool inputs, outputs;
     thread_communicator comm;
@@ -231,7 +235,8 @@ class op_run {
   void* outputs_[max_outputs]{};
 };
 
-inline op_sample measure_piece(bench& b, graph_data const& g, launcher const& kernel, piece_to_measure const& p, int repetitions) {
+inline op_sample measure_piece(bench& b, graph_data const& g, launcher const& kernel, piece_to_measure const& p,
+                               int repetitions) {
   std::vector<std::unique_ptr<op_run>> runs(static_cast<std::size_t>(b.size()));
   const int times = p.tile ? 20 : 1;
   const double seconds = b.measure(

@@ -27,9 +27,7 @@ inline double physical_memory() {
 #endif
   return 8.0 * (1 << 30);
 }
-inline std::vector<std::size_t> transfer_sizes() {
-  return {64, 1024, 8 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20};
-}
+inline std::vector<std::size_t> transfer_sizes() { return {64, 1024, 8 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20}; }
 // `f(device, rank, bytes)` over the sizes; places are taken anew for every run.
 template <class Call> transfer_profile measure_transfer(bench& b, std::string kind, int members, int repetitions, Call call) {
   transfer_profile t{std::move(kind), members, {}};
@@ -54,54 +52,65 @@ inline std::vector<transfer_profile> measure_transfers(bench& b, int repetitions
   std::vector<transfer_profile> all;
   const std::size_t n = static_cast<std::size_t>(b.size());
   // "copy": bytes read and bytes written together, as costs count them.
-  all.push_back(measure_transfer(b, "copy", 1, repetitions, [](bench::device& d, int, std::byte* from, std::byte* to, std::size_t bytes) {
-    box_copy box;
-    box.rank = 1;
-    box.extents[0] = bytes / 2 / sizeof(float);
-    box.from_strides[0] = box.to_strides[0] = 1;
-    copy_box(box, f32, from, to, d.team.size() > 1 ? &d.team : nullptr);
-  }));
+  all.push_back(
+      measure_transfer(b, "copy", 1, repetitions, [](bench::device& d, int, std::byte* from, std::byte* to, std::size_t bytes) {
+        box_copy box;
+        box.rank = 1;
+        box.extents[0] = bytes / 2 / sizeof(float);
+        box.from_strides[0] = box.to_strides[0] = 1;
+        copy_box(box, f32, from, to, d.team.size() > 1 ? &d.team : nullptr);
+      }));
   if (n < 2) return all;
   const int members = b.size();
-  auto counts = [n](std::size_t bytes) { return std::vector<std::size_t>(n, std::max<std::size_t>(1, bytes / sizeof(float) / n)); };
-  all.push_back(measure_transfer(b, "all_reduce", members, repetitions, [](bench::device& d, int, std::byte*, std::byte* to, std::size_t bytes) {
-    d.comm.all_reduce(0, to, bytes / sizeof(float), f32, reduction::sum);
-  }));
-  all.push_back(measure_transfer(b, "all_gather", members, repetitions, [=](bench::device& d, int, std::byte* from, std::byte* to, std::size_t bytes) {
-    d.comm.all_gather(0, from, to, counts(bytes), f32);
-  }));
-  all.push_back(measure_transfer(b, "reduce_scatter", members, repetitions, [=](bench::device& d, int, std::byte* from, std::byte* to, std::size_t bytes) {
-    d.comm.reduce_scatter(0, from, to, counts(bytes), f32, reduction::sum);
-  }));
+  auto counts = [n](std::size_t bytes) {
+    return std::vector<std::size_t>(n, std::max<std::size_t>(1, bytes / sizeof(float) / n));
+  };
+  all.push_back(measure_transfer(b, "all_reduce", members, repetitions,
+                                 [](bench::device& d, int, std::byte*, std::byte* to, std::size_t bytes) {
+                                   d.comm.all_reduce(0, to, bytes / sizeof(float), f32, reduction::sum);
+                                 }));
+  all.push_back(measure_transfer(b, "all_gather", members, repetitions,
+                                 [=](bench::device& d, int, std::byte* from, std::byte* to, std::size_t bytes) {
+                                   d.comm.all_gather(0, from, to, counts(bytes), f32);
+                                 }));
+  all.push_back(measure_transfer(b, "reduce_scatter", members, repetitions,
+                                 [=](bench::device& d, int, std::byte* from, std::byte* to, std::size_t bytes) {
+                                   d.comm.reduce_scatter(0, from, to, counts(bytes), f32, reduction::sum);
+                                 }));
   // What all members together hold.
-  all.push_back(measure_transfer(b, "all_to_all", members, repetitions, [=](bench::device& d, int, std::byte* from, std::byte* to, std::size_t bytes) {
-    const std::vector<std::size_t> each(n, std::max<std::size_t>(1, bytes / sizeof(float) / n / n));
-    d.comm.all_to_all(0, from, each, to, each, f32);
-  }));
-  all.push_back(measure_transfer(b, "exchange", 2, repetitions, [n](bench::device& d, int rank, std::byte* from, std::byte* to, std::size_t bytes) {
-    const int size = static_cast<int>(n);
-    const message out{(rank + 1) % size, from, bytes, 0}, in{(rank + size - 1) % size, to, bytes, 0};
-    d.comm.exchange({&out, 1}, {&in, 1});
-  }));
-  all.push_back(measure_transfer(b, "send", 2, repetitions, [n](bench::device& d, int rank, std::byte* from, std::byte* to, std::size_t bytes) {
-    const message out{rank + 1, from, bytes, 0}, in{rank - 1, to, bytes, 0};
-    if (rank % 2 == 0 && rank + 1 < static_cast<int>(n)) d.comm.exchange({&out, 1}, {});
-    else if (rank % 2 == 1) d.comm.exchange({}, {&in, 1});
-  }));
+  all.push_back(measure_transfer(
+      b, "all_to_all", members, repetitions, [=](bench::device& d, int, std::byte* from, std::byte* to, std::size_t bytes) {
+        const std::vector<std::size_t> each(n, std::max<std::size_t>(1, bytes / sizeof(float) / n / n));
+        d.comm.all_to_all(0, from, each, to, each, f32);
+      }));
+  all.push_back(measure_transfer(
+      b, "exchange", 2, repetitions, [n](bench::device& d, int rank, std::byte* from, std::byte* to, std::size_t bytes) {
+        const int size = static_cast<int>(n);
+        const message out{(rank + 1) % size, from, bytes, 0}, in{(rank + size - 1) % size, to, bytes, 0};
+        d.comm.exchange({&out, 1}, {&in, 1});
+      }));
+  all.push_back(measure_transfer(b, "send", 2, repetitions,
+                                 [n](bench::device& d, int rank, std::byte* from, std::byte* to, std::size_t bytes) {
+                                   const message out{rank + 1, from, bytes, 0}, in{rank - 1, to, bytes, 0};
+                                   if (rank % 2 == 0 && rank + 1 < static_cast<int>(n)) d.comm.exchange({&out, 1}, {});
+                                   else if (rank % 2 == 1) d.comm.exchange({}, {&in, 1});
+                                 }));
   return all;
 }
 
 }  // namespace on_cpu::detail
 
 // Of a traced graph and its kernels. `devices` of so many threads work at the same time, as they would in a step.
-inline profile measure(graph_data const& g, std::span<on_cpu::launcher const> kernels, cpu devices, measure_options const& how = {}) {
+inline profile measure(graph_data const& g, std::span<on_cpu::launcher const> kernels, cpu devices,
+                       measure_options const& how = {}) {
   check_extents(g);
   profile p;
   p.format = "partita profile";
   p.version = profile_file_version;
   p.machine = words({std::thread::hardware_concurrency(), " cores"});
   p.devices = std::max(1, devices.devices);
-  p.threads = devices.threads > 0 ? devices.threads : std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / p.devices);
+  p.threads =
+      devices.threads > 0 ? devices.threads : std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / p.devices);
   p.memory = on_cpu::detail::physical_memory() / p.devices;
   on_cpu::bench b(p.devices, p.threads, how.pool);
   const auto begin = on_cpu::bench::clock::now();

@@ -20,7 +20,7 @@ struct bucketing {
   list<bool> patient;  // per node: only the update reads it
   list<double> bytes;  // per node: of a device's piece
   double most = 0;
-  std::int64_t latency = 0;   // ticks
+  std::int64_t latency = 0;  // ticks
 
   bool joins(int node) const { return !kind.empty() && kind[static_cast<std::size_t>(node)] >= 0; }
 };

@@ -94,8 +94,7 @@ class program_builder {
     i.payload = static_cast<int>(p_.exchanges.size()) - 1;
     finish(i, reads, writes);
   }
-  void compute(compute_call call, list<reference> const& inputs, list<reference> const& outputs, dtype type,
-               instance const& of) {
+  void compute(compute_call call, list<reference> const& inputs, list<reference> const& outputs, dtype type, instance const& of) {
     list<int> reads, writes;
     call.first_input = static_cast<int>(p_.references.size());
     call.input_count = static_cast<int>(inputs.size());

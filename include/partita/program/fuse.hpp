@@ -163,7 +163,8 @@ class pass {
       for (member const& maker : chain)
         for (int o = 0; o < call(maker).output_count; ++o) {
           reference const& made = place(call(maker).first_output + o);
-          if (made.buffer == r.buffer && (made.offset != r.offset || elements(info(call(maker)).outputs[o], call(maker)) != elements(x, c)))
+          if (made.buffer == r.buffer &&
+              (made.offset != r.offset || elements(info(call(maker)).outputs[o], call(maker)) != elements(x, c)))
             return false;
         }
     }
@@ -171,8 +172,7 @@ class pass {
     compute_call const& first = call(chain.front());
     while (depth > 0) {
       bool same = true;
-      for (int d = 0; d < depth; ++d)
-        same = same && first.extents[chain.front().letters[d]] == c.extents[m.letters[d]];
+      for (int d = 0; d < depth; ++d) same = same && first.extents[chain.front().letters[d]] == c.extents[m.letters[d]];
       // A smaller depth is legal for every member only if the operands that lack the shared axes lack the fewer, too.
       for (member const& other : chain) same = same && legal(other, depth);
       if (same && legal(m, depth)) break;

@@ -18,8 +18,15 @@ namespace detail {
 class rank_lowering {
  public:
   rank_lowering(lowering const& shared, int rank, bool forward_only)
-      : s_(shared), g_(shared.graph()), c_(shared.plan_completed()), rank_(rank), forward_(forward_only), build_(p_),
-        moves_(shared, build_, rank), rings_(shared, build_, rank), sums_(shared) {
+      : s_(shared),
+        g_(shared.graph()),
+        c_(shared.plan_completed()),
+        rank_(rank),
+        forward_(forward_only),
+        build_(p_),
+        moves_(shared, build_, rank),
+        rings_(shared, build_, rank),
+        sums_(shared) {
     values_.resize(static_cast<std::size_t>(c_.values.size));
   }
   program lower() {
@@ -137,10 +144,8 @@ class rank_lowering {
     held const& h = pieces(value)[static_cast<std::size_t>(stored_index(times_of(lay), at))];
     const dtype type = g_.operand_of(c_.values[value].tensor).type;
     if (!h.valid())
-      throw_error({"lowering: rank ", rank_, " does not hold what op ", g_.name(c_.nodes[of.node].op).view(),
-                   " reads"});
-    if (const run_in run = find_run(h.piece, wanted); run.one_run)
-      return {h.at.buffer, h.at.offset + run.offset * size_of(type)};
+      throw_error({"lowering: rank ", rank_, " does not hold what op ", g_.name(c_.nodes[of.node].op).view(), " reads"});
+    if (const run_in run = find_run(h.piece, wanted); run.one_run) return {h.at.buffer, h.at.offset + run.offset * size_of(type)};
     const std::size_t of_buffer = static_cast<std::size_t>(h.at.buffer);
     if (last_view_.size() <= of_buffer) last_view_.resize(of_buffer + 1, -1);
     for (int v = last_view_[of_buffer]; v >= 0; v = views_[static_cast<std::size_t>(v)].next)
@@ -186,8 +191,7 @@ class rank_lowering {
           h.at = build_.fresh(h.piece, x.type, made.tensor);
           build_.copy({in, h.piece}, h, x.type, lane::compute, i);
         }
-      }
-      else if (carried >= 0 && detail::renews_in_place(c_, carried, made.tensor, x.rank))
+      } else if (carried >= 0 && detail::renews_in_place(c_, carried, made.tensor, x.rank))
         h.at = pieces(c_.source_value[carried])[0].at;
       else if (merges) h.at = into_assembled(sums_.of(v), at, accumulate, x.type, made.tensor);
       else if (assembler >= 0) h.at = into_assembled(assembler, at, accumulate, x.type, made.tensor);

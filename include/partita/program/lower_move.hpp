@@ -33,8 +33,9 @@ class move_lowering {
       else {
         const int before = now.at.buffer;
         if (step.kind == transition_kind::send) now = send(what, lay, step.after, now, at, here);
-        else if (here && step.kind != transition_kind::renumber) now = step.kind == transition_kind::permute ? permute(what, lay, step.after, now, at)
-                                                                   : take(what, step, lay, now, at, exclusive);
+        else if (here && step.kind != transition_kind::renumber)
+          now = step.kind == transition_kind::permute ? permute(what, lay, step.after, now, at)
+                                                      : take(what, step, lay, now, at, exclusive);
         exclusive = exclusive || now.at.buffer != before;  // a slice is a place inside what others may read
       }
       what.sources = nullptr;
@@ -55,9 +56,7 @@ class move_lowering {
     list<held> const* sources;  // null after the first step
   };
 
-  std::uint64_t tag_of(instance const& of) const {
-    return static_cast<std::uint64_t>(s_.instances().first[of.node] + of.index);
-  }
+  std::uint64_t tag_of(instance const& of) const { return static_cast<std::uint64_t>(s_.instances().first[of.node] + of.index); }
   held fresh(task const& t, box_list const& piece, bool of_tensor = true) {
     return {build_.fresh(piece, t.x.type, of_tensor ? t.tensor : -1), piece};
   }
@@ -123,7 +122,8 @@ class move_lowering {
         const list<std::size_t> counts = call.counts;
         call.to = staging;
         build_.collective(instruction_kind::all_gather, std::move(call), x.type, t.of);
-        unpack(t, staging, counts, [&](int k) { return piece_of(before, k); }, made);
+        unpack(
+            t, staging, counts, [&](int k) { return piece_of(before, k); }, made);
         return made;
       }
       case transition_kind::reduce_scatter: {
@@ -162,7 +162,8 @@ class move_lowering {
     const reference staging{build_.add_buffer(received * size_of(x.type), x.type, -1), 0};
     call.to = staging;
     build_.collective(instruction_kind::all_to_all, std::move(call), x.type, t.of);
-    unpack(t, staging, counts, [&](int k) { return from_member[static_cast<std::size_t>(k)]; }, made);
+    unpack(
+        t, staging, counts, [&](int k) { return from_member[static_cast<std::size_t>(k)]; }, made);
     return made;
   }
   // A part of what is held: a place inside it where that is one run of memory, else a copy.
@@ -183,8 +184,9 @@ class move_lowering {
   bool anything_moves(task const& t, device_group const& group, layout const& before, layout const& after) const {
     for (std::size_t from = 0; from < group.coordinates.size(); ++from)
       for (std::size_t to = 0; to < group.coordinates.size(); ++to)
-        if (from != to && common(piece_at(t, before, group.coordinates[from].data()), piece_at(t, after, group.coordinates[to].data()))
-                                  .elements() > 0)
+        if (from != to &&
+            common(piece_at(t, before, group.coordinates[from].data()), piece_at(t, after, group.coordinates[to].data()))
+                    .elements() > 0)
           return true;
     return false;
   }
@@ -210,8 +212,7 @@ class move_lowering {
     if (all.empty()) r.first.at[0].size = 0;
     return r;
   }
-  template <class PieceOf>
-  reference pack(task const& t, held const& from, list<std::size_t> const& counts, PieceOf piece_of) {
+  template <class PieceOf> reference pack(task const& t, held const& from, list<std::size_t> const& counts, PieceOf piece_of) {
     std::size_t total = 0;
     for (std::size_t k : counts) total += k;
     const reference staging{build_.add_buffer(total * size_of(t.x.type), t.x.type, -1), 0};
@@ -239,8 +240,7 @@ class move_lowering {
     if (here) {
       const int peer = after.where.device(at.coordinates);
       if (peer == rank_) return now;
-      if (now.piece.elements() > 0)
-        call.sends.push_back({peer, now.at, now.piece.elements() * size_of(t.x.type), tag_of(t.of)});
+      if (now.piece.elements() > 0) call.sends.push_back({peer, now.at, now.piece.elements() * size_of(t.x.type), tag_of(t.of)});
     }
     held arrived;
     int c[max_levels]{};

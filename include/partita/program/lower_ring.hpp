@@ -42,8 +42,11 @@ class ring_lowering {
     position where;
     int step, steps, level = -1;
     stand(lowering const& s, instance const& i, int rank)
-        : of(i), n(s.plan_completed().nodes[i.node]), tensor(s.plan_completed().values[n.first_value].tensor),
-          x(s.graph().operand_of(tensor)), where(position_at(n.over.where, rank, n.time, i.index, here)) {
+        : of(i),
+          n(s.plan_completed().nodes[i.node]),
+          tensor(s.plan_completed().values[n.first_value].tensor),
+          x(s.graph().operand_of(tensor)),
+          where(position_at(n.over.where, rank, n.time, i.index, here)) {
       completed const& c = s.plan_completed();
       layout const& turning = n.ring == ring_kind::pieces ? n.over : c.values[c.input(n, 0)].lay;
       const int m = n.time.find(n.ring_mode);

@@ -23,17 +23,17 @@ struct rates {
 struct lowering_options {
   rates speed{};
   std::function<double(node const&)> seconds;  // of one instance, instead of the rates
-  bool keep_gradients = false;  // gradients of parameters may be read after the step
-  bool fuse = true;             // chains of ops run tile by tile
-  int workers = 1;              // of a device: each has a tile of its own
-  double bucket_bytes = 25 * 1024 * 1024.0;  // moves that wait at the same time are one collective up to so much; 0: never
+  bool keep_gradients = false;                 // gradients of parameters may be read after the step
+  bool fuse = true;                            // chains of ops run tile by tile
+  int workers = 1;                             // of a device: each has a tile of its own
+  double bucket_bytes = 25 * 1024 * 1024.0;    // moves that wait at the same time are one collective up to so much; 0: never
   // Bytes of scratch that a kernel wants for a piece: (op, extents per letter).
   std::function<std::size_t(int, std::size_t const*)> workspace;
 };
 
 // The devices of one group of a collective, by rank, and their coordinates along the dimensions of the group.
 struct device_group {
-  int id = -1;  // into the list of groups
+  int id = -1;                  // into the list of groups
   list<list<int>> coordinates;  // on the grid, by member
 };
 
@@ -46,7 +46,8 @@ class lowering {
     for (int id = 0; id < c.nodes.size; ++id)
       if (c.nodes[id].kind == node_kind::move && c.nodes[id].ring == ring_kind::none)
         routes_[static_cast<std::size_t>(id)] = route_of(c.nodes[id]);
-    order_ = order_instances(g, c, instances_, [this](node const& n) { return ticks(n); }, buckets());
+    order_ = order_instances(
+        g, c, instances_, [this](node const& n) { return ticks(n); }, buckets());
     if (static_cast<int>(order_.size()) != instances_.instances) throw error(describe(check_acyclic(g, c, instances_)));
     readers_.resize(static_cast<std::size_t>(c.values.size));
     for (int v : c.inputs) ++readers_[static_cast<std::size_t>(v)];
@@ -126,7 +127,7 @@ class lowering {
       double bytes = tensor_bytes(x);
       for (int p = 0; p < n.over.count; ++p) bytes /= n.over.parts[p].pieces;
       seconds = n.kind != node_kind::move ? bytes / options_.speed.bytes
-                                              : options_.speed.link.latency + bytes * options_.speed.link.seconds_per_byte;
+                                          : options_.speed.link.latency + bytes * options_.speed.link.seconds_per_byte;
     }
     return static_cast<std::int64_t>(seconds * 1e9);
   }
@@ -204,8 +205,7 @@ class lowering {
     }
     return static_cast<int>(known_routes_.size()) - 1;
   }
-  static void members(placement const& w, unsigned levels, int const* coordinates, list<int>& devices,
-                      list<list<int>>* all) {
+  static void members(placement const& w, unsigned levels, int const* coordinates, list<int>& devices, list<list<int>>* all) {
     int c[max_levels]{};
     list<std::pair<int, list<int>>> found;
     for (int l = 0; l < w.rank; ++l) c[l] = levels >> l & 1 ? 0 : coordinates[l];
@@ -250,7 +250,8 @@ class lowering {
     for (int id = c.nodes.size - 1; id >= 0; --id) {
       node const& n = c.nodes[id];
       op_entry const& e = graph_->ops[n.op];
-      if (n.kind == node_kind::compute && e.info->is_output && e.when == pass::forward) forward_[static_cast<std::size_t>(id)] = true;
+      if (n.kind == node_kind::compute && e.info->is_output && e.when == pass::forward)
+        forward_[static_cast<std::size_t>(id)] = true;
       if (!forward_[static_cast<std::size_t>(id)]) continue;
       for (int i = 0; i < n.input_count; ++i) forward_[static_cast<std::size_t>(c.values[c.input(n, i)].node)] = true;
     }

@@ -126,7 +126,9 @@ class occupants {
 // writer among the last users has waited for them. What an earlier instruction of the same lane has waited for is not
 // waited for again.
 inline void find_waits(program& p) {
-  struct counts { int written[2]{}, used[2]{}; };  // per lane: done when its last writer, or user, is
+  struct counts {
+    int written[2]{}, used[2]{};
+  };  // per lane: done when its last writer, or user, is
   list<counts> of(p.buffers.size());
   occupants bytes;
   auto claim = [&](int b, auto f) {
@@ -150,7 +152,8 @@ inline void find_waits(program& p) {
     }
     const int number = ++done[mine];
     for (int b : reads(p, i)) of[static_cast<std::size_t>(b)].used[mine] = number;
-    for (int b : writes(p, i)) of[static_cast<std::size_t>(b)].used[mine] = of[static_cast<std::size_t>(b)].written[mine] = number;
+    for (int b : writes(p, i))
+      of[static_cast<std::size_t>(b)].used[mine] = of[static_cast<std::size_t>(b)].written[mine] = number;
     i.wait = need > waited[mine] ? need : 0;
     waited[mine] = std::max(waited[mine], need);
   }

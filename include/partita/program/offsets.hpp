@@ -72,9 +72,11 @@ inline list<std::size_t> most_beside(std::span<life const> lives) {
 
 // One after another in the given order, each at the lowest offset, or in the smallest gap, that is free during its
 // life. Gives up, with a peak of SIZE_MAX, when it would not get below `limit`. O(n^2).
-inline placed place_in_order(std::span<life const> lives, std::span<int const> order, bool smallest_gap,
-                             std::size_t limit) {
-  struct taken { std::size_t begin, end; int first, last; };
+inline placed place_in_order(std::span<life const> lives, std::span<int const> order, bool smallest_gap, std::size_t limit) {
+  struct taken {
+    std::size_t begin, end;
+    int first, last;
+  };
   list<taken> by_offset;
   by_offset.reserve(lives.size());
   placed result{list<std::size_t>(lives.size()), 0};
@@ -95,9 +97,9 @@ inline placed place_in_order(std::span<life const> lives, std::span<int const> o
     if (result.peak >= limit) return {{}, SIZE_MAX};
     result.offsets[static_cast<std::size_t>(id)] = at;
     const taken t{at, at + mine.bytes, mine.first, mine.last};
-    by_offset.insert(std::upper_bound(by_offset.begin(), by_offset.end(), t,
-                                      [](taken const& a, taken const& b) { return a.begin < b.begin; }),
-                     t);
+    by_offset.insert(
+        std::upper_bound(by_offset.begin(), by_offset.end(), t, [](taken const& a, taken const& b) { return a.begin < b.begin; }),
+        t);
   }
   return result;
 }
@@ -116,9 +118,8 @@ inline placed place_online(std::span<life const> lives, int most) {
   }
   auto of = [&](int id) -> life const& { return lives[static_cast<std::size_t>(id)]; };
   ends = begins;
-  sort_ids(begins, [&](int a, int b) {
-    return of(a).first != of(b).first ? of(a).first < of(b).first : of(a).bytes > of(b).bytes;
-  });
+  sort_ids(begins,
+           [&](int a, int b) { return of(a).first != of(b).first ? of(a).first < of(b).first : of(a).bytes > of(b).bytes; });
   sort_ids(ends, [&](int a, int b) { return of(a).last < of(b).last; });
   struct range {
     std::size_t begin, end;
@@ -226,9 +227,7 @@ inline placed place(std::span<life const> lives, std::size_t work = 100'000'000)
         moved = true;
       }
     if (!moved) break;
-    sort_ids(order, [&](int a, int b) {
-      return priority[static_cast<std::size_t>(a)] > priority[static_cast<std::size_t>(b)];
-    });
+    sort_ids(order, [&](int a, int b) { return priority[static_cast<std::size_t>(a)] > priority[static_cast<std::size_t>(b)]; });
   }
   return best;
 }

@@ -19,7 +19,7 @@ namespace partita {
 struct instance {
   int node = 0, index = 0;
   std::int64_t begin = 0, end = 0;  // in ticks, as the order was made
-  int bucket = -1;  // moves with one number are made as one; they follow one another
+  int bucket = -1;                  // moves with one number are made as one; they follow one another
 };
 
 namespace detail {
@@ -31,7 +31,8 @@ inline list<bool> read_by_update_alone(graph_data const& g, completed const& c) 
   list<bool> late(static_cast<std::size_t>(c.nodes.size), true);
   for (int id = c.nodes.size - 1; id >= 0; --id) {
     node const& n = c.nodes[id];
-    if (n.kind == node_kind::compute && g.ops[n.op].when != pass::update && (n.time.count > 0 || g.ops[n.op].when == pass::forward))
+    if (n.kind == node_kind::compute && g.ops[n.op].when != pass::update &&
+        (n.time.count > 0 || g.ops[n.op].when == pass::forward))
       late[static_cast<std::size_t>(id)] = false;
     if (late[static_cast<std::size_t>(id)]) continue;
     for (int i = 0; i < n.input_count; ++i) late[static_cast<std::size_t>(c.values[c.input(n, i)].node)] = false;
@@ -44,7 +45,9 @@ inline list<bool> read_by_update_alone(graph_data const& g, completed const& c) 
 class gradients_last {
  public:
   gradients_last(graph_data const& g, completed const& c, instance_graph const& ig, device_classes const& classes)
-      : classes_(&classes), waits_(static_cast<std::size_t>(c.nodes.size), false), left_(static_cast<std::size_t>(classes.count), 0) {
+      : classes_(&classes),
+        waits_(static_cast<std::size_t>(c.nodes.size), false),
+        left_(static_cast<std::size_t>(classes.count), 0) {
     list<bool> staged(static_cast<std::size_t>(classes.count), false);
     const list<bool> late = read_by_update_alone(g, c);
     for (int id = 0; id < c.nodes.size; ++id) {
@@ -107,9 +110,17 @@ class list_scheduling {
  public:
   list_scheduling(graph_data const& g, completed const& c, instance_graph const& ig,
                   std::function<std::int64_t(node const&)> const& duration, bucketing const& together)
-      : c_(c), ig_(ig), together_(together), classes_(classify(c)), gradients_(g, c, ig, classes_),
-        queue_of_(at(c.nodes.size)), node_of_(at(ig.vertices), -1), waits_(ig.waits.begin(), ig.waits.end()),
-        ticks_(at(c.nodes.size)), free_(at(2 * classes_.count), 0), ready_(at(ig.vertices), 0) {
+      : c_(c),
+        ig_(ig),
+        together_(together),
+        classes_(classify(c)),
+        gradients_(g, c, ig, classes_),
+        queue_of_(at(c.nodes.size)),
+        node_of_(at(ig.vertices), -1),
+        waits_(ig.waits.begin(), ig.waits.end()),
+        ticks_(at(c.nodes.size)),
+        free_(at(2 * classes_.count), 0),
+        ready_(at(ig.vertices), 0) {
     for (int id = 0; id < c.nodes.size; ++id) {
       const bool source = c.nodes[id].kind == node_kind::compute && g.ops[c.nodes[id].op].info->source != source_kind::none;
       ticks_[at(id)] = source ? 0 : std::max<std::int64_t>(1, duration(c.nodes[id]));
@@ -189,7 +200,8 @@ class list_scheduling {
       const std::int64_t until = free_at(x);
       x.make_available(until);
       candidate const& next = x.next();
-      const std::int64_t start = (x.available.empty() ? next.ready : until) + (x.lane == 1 && is_patient(next) ? together_.latency : 0);
+      const std::int64_t start =
+          (x.available.empty() ? next.ready : until) + (x.lane == 1 && is_patient(next) ? together_.latency : 0);
       if (best == nullptr || start < best_start || (start == best_start && next.priority > best_priority)) {
         best = &x;
         best_start = start;

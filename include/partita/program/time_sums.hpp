@@ -11,11 +11,13 @@ namespace partita::detail {
 class time_sums {
  public:
   explicit time_sums(lowering const& s)
-      : s_(s), of_(static_cast<std::size_t>(s.plan_completed().values.size), -1),
+      : s_(s),
+        of_(static_cast<std::size_t>(s.plan_completed().values.size), -1),
         ordered_(static_cast<std::size_t>(s.plan_completed().nodes.size), false) {
     completed const& c = s.plan_completed();
     for (int id = 0; id < c.nodes.size; ++id)
-      if (node const& a = c.nodes[id]; a.kind == node_kind::assemble && adds(a)) of_[static_cast<std::size_t>(c.input(a, 0))] = id;
+      if (node const& a = c.nodes[id]; a.kind == node_kind::assemble && adds(a))
+        of_[static_cast<std::size_t>(c.input(a, 0))] = id;
     find_ordered();
   }
   // The node that puts a value's pieces in time together by summing them, or as the op merges them; or -1.

@@ -39,13 +39,14 @@ inline std::string shape_text(graph_data const& g, operand const& x) {
 
 // The graph: an op is a box (grey sources, blue forward, orange backward, green update), a tensor an arrow with its axes.
 inline std::string graph_dot(graph_data const& g, bool forward_only = false) {
-  std::string out = "digraph graph_of_ops {\n  rankdir=TB; node [shape=box, style=filled, fontname=\"sans-serif\", fontsize=10];\n"
-                    "  edge [fontname=\"sans-serif\", fontsize=8];\n";
+  std::string out =
+      "digraph graph_of_ops {\n  rankdir=TB; node [shape=box, style=filled, fontname=\"sans-serif\", fontsize=10];\n"
+      "  edge [fontname=\"sans-serif\", fontsize=8];\n";
   for (int op = 0; op < g.ops.size; ++op) {
     op_entry const& e = g.ops[op];
     if (forward_only && e.when != pass::forward) continue;
-    out += "  n" + std::to_string(op) + " [label=\"" + detail::dot_text(g.name(op).view()) + "\\n" + detail::dot_text(e.info->kind) +
-           "\", fillcolor=\"" + detail::dot_colour(g, op) + "\"];\n";
+    out += "  n" + std::to_string(op) + " [label=\"" + detail::dot_text(g.name(op).view()) + "\\n" +
+           detail::dot_text(e.info->kind) + "\", fillcolor=\"" + detail::dot_colour(g, op) + "\"];\n";
     for (int i = 0; i < e.input_count; ++i) {
       const int t = g.input(e, i);
       out += "  n" + std::to_string(g.tensors[t].op) + " -> n" + std::to_string(op) + " [label=\"" +
@@ -70,7 +71,8 @@ inline std::string plan_dot(graph_data const& g, plan_base const& plan, complete
   auto shown = [&](int node) {
     return !forward_only || (g.ops[c.nodes[node].op].when == pass::forward && !c.nodes[node].replayed);
   };
-  std::string out = "digraph completed_plan {\n  rankdir=TB; node [shape=box, style=filled, fontname=\"sans-serif\", fontsize=10];\n";
+  std::string out =
+      "digraph completed_plan {\n  rankdir=TB; node [shape=box, style=filled, fontname=\"sans-serif\", fontsize=10];\n";
   std::vector<placement> places;
   for (int id = 0; id < c.nodes.size; ++id) {
     if (!shown(id)) continue;
@@ -87,9 +89,8 @@ inline std::string plan_dot(graph_data const& g, plan_base const& plan, complete
       if (!shown(id) || !(n.over.where == places[k])) continue;
       const bool op = n.kind == node_kind::compute;
       out += "    n" + std::to_string(id) + " [label=\"" + detail::dot_text(g.name(n.op).view()) + "\\n" +
-             (op ? detail::dot_text(g.ops[n.op].info->kind)
-                 : detail::name_between(g, c, n)) +
-             words_of(n.over) + "\", fillcolor=\"" + (op ? detail::dot_colour(g, n.op) : "#e0cde0") + "\"" + (op ? "" : ", shape=ellipse") +
+             (op ? detail::dot_text(g.ops[n.op].info->kind) : detail::name_between(g, c, n)) + words_of(n.over) +
+             "\", fillcolor=\"" + (op ? detail::dot_colour(g, n.op) : "#e0cde0") + "\"" + (op ? "" : ", shape=ellipse") +
              (n.said >= 0 ? ", penwidth=3" : "") + "];\n";
     }
     out += "  }\n";

@@ -13,7 +13,7 @@
 namespace partita {
 
 struct plan_picture_options {
-  glob ops{"*"};            // by name
+  glob ops{"*"};  // by name
   pass when = pass::forward;
   int most_columns = 40, most_devices = 16;
 };
@@ -41,12 +41,13 @@ class plan_painter {
       else if (n.kind == node_kind::compute && e.info->source == source_kind::none && !e.info->is_output) op(n);
     }
     const double tall = top + row * devices_ + 8, wide = x_ + 20;
-    std::string svg = "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 " + number(wide, 0) + " " + number(tall, 0) + "\" width=\"" +
-                      number(wide, 0) + "\" height=\"" + number(tall, 0) +
-                      "\"><style>text{font:11px system-ui,sans-serif;fill:#333}.small{font-size:9px;fill:#777}</style>"
-                      "<defs><pattern id=\"partial\" width=\"5\" height=\"5\" patternUnits=\"userSpaceOnUse\" "
-                      "patternTransform=\"rotate(45)\"><rect width=\"5\" height=\"5\" fill=\"#dbe6f2\"/><rect width=\"2\" height=\"5\" "
-                      "fill=\"#4c78a8\"/></pattern></defs><rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>";
+    std::string svg =
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 " + number(wide, 0) + " " + number(tall, 0) + "\" width=\"" +
+        number(wide, 0) + "\" height=\"" + number(tall, 0) +
+        "\"><style>text{font:11px system-ui,sans-serif;fill:#333}.small{font-size:9px;fill:#777}</style>"
+        "<defs><pattern id=\"partial\" width=\"5\" height=\"5\" patternUnits=\"userSpaceOnUse\" "
+        "patternTransform=\"rotate(45)\"><rect width=\"5\" height=\"5\" fill=\"#dbe6f2\"/><rect width=\"2\" height=\"5\" "
+        "fill=\"#4c78a8\"/></pattern></defs><rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>";
     for (int d = 0; d < devices_; ++d) {
       const double y = top + row * d;
       svg += "<line x1=\"0\" x2=\"" + number(wide, 0) + "\" y1=\"" + number(y - 5, 0) + "\" y2=\"" + number(y - 5, 0) +
@@ -64,14 +65,12 @@ class plan_painter {
   void head(double centre, std::string const& first, std::string const& second, std::string const& third) {
     double y = 16;
     for (std::string const* line : {&first, &second, &third}) {
-      body_ += "<text x=\"" + number(centre) + "\" y=\"" + number(y) + "\" text-anchor=\"middle\"" + (line == &first ? "" : " class=\"small\"") + ">" +
-               escaped(*line) + "</text>";
+      body_ += "<text x=\"" + number(centre) + "\" y=\"" + number(y) + "\" text-anchor=\"middle\"" +
+               (line == &first ? "" : " class=\"small\"") + ">" + escaped(*line) + "</text>";
       y += 13;
     }
   }
-  std::string mode(short m) const {
-    return m >= 0 ? std::string(s_.plan().modes()[m].view()) : std::string("devices");
-  }
+  std::string mode(short m) const { return m >= 0 ? std::string(s_.plan().modes()[m].view()) : std::string("devices"); }
   void op(node const& n) {
     op_entry const& e = g_.ops[n.op];
     int weight = -1;
@@ -110,8 +109,8 @@ class plan_painter {
       double bx, bw, by, bh;
       part(across, width, bx, bw);
       part(down, height, by, bh);
-      body_ += "<rect x=\"" + number(x + bx) + "\" y=\"" + number(y + by) + "\" width=\"" + number(bw) + "\" height=\"" + number(bh) +
-               "\" fill=\"" + fill + "\"/>";
+      body_ += "<rect x=\"" + number(x + bx) + "\" y=\"" + number(y + by) + "\" width=\"" + number(bw) + "\" height=\"" +
+               number(bh) + "\" fill=\"" + fill + "\"/>";
     };
     const time_modes times = times_of(v.lay);
     bool here = false;
@@ -119,7 +118,8 @@ class plan_painter {
       if (only >= 0 && i != only) continue;
       const position p = position_at(v.lay.where, device, times, i, here);
       const box_list piece = boxes_at(g_, t, v.lay, s_.sizes(), p);
-      for (int k = 0; k < piece.count(); ++k) rectangle(piece[k], i > 0 && only < 0 ? light : has_partial(v.lay) ? "url(#partial)" : full);
+      for (int k = 0; k < piece.count(); ++k)
+        rectangle(piece[k], i > 0 && only < 0 ? light : has_partial(v.lay) ? "url(#partial)" : full);
     }
     body_ += "<rect x=\"" + number(x) + "\" y=\"" + number(y) + "\" width=\"" + number(width) + "\" height=\"" + number(height) +
              "\" fill=\"none\" stroke=\"#999\"/>";

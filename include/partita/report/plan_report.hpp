@@ -23,9 +23,9 @@ struct considered_plan {
 };
 struct plan_report_input {
   std::string title = "plan";
-  simulation const* simulated = nullptr;  // with `lowered`
+  simulation const* simulated = nullptr;                     // with `lowered`
   std::vector<std::pair<std::string, std::string>> facts{};  // name and value, first on the page: model, cluster, batch
-  std::string why{};                       // why this plan: what bound the search
+  std::string why{};                                         // why this plan: what bound the search
   std::vector<considered_plan> considered{};
   double lower_bound = 0;  // seconds that no plan of the space takes less than; 0: not known
 };
@@ -41,7 +41,8 @@ inline timeline simulated_timeline(simulation const& s, std::string title = "sim
     for (instruction_time& i : at_work) i.begin = i.at_work;
     add_measured(t, *s.lowered, c.what, at_work);
     for (std::size_t e = before; e < t.events.size(); ++e) t.events[e].device = static_cast<int>(k);
-    t.names.push_back("rank " + std::to_string(c.rank) + (c.ranks.size() > 1 ? " (of " + std::to_string(c.ranks.size()) + ")" : ""));
+    t.names.push_back("rank " + std::to_string(c.rank) +
+                      (c.ranks.size() > 1 ? " (of " + std::to_string(c.ranks.size()) + ")" : ""));
   }
   t.devices = static_cast<int>(s.classes.size());
   return t;
@@ -65,7 +66,8 @@ inline std::string summary_of(plan_report_input const& in) {
   out += row("devices", std::to_string(s.devices()) + (s.classes.size() < static_cast<std::size_t>(s.devices())
                                                            ? ", of which " + std::to_string(s.classes.size()) + " differ"
                                                            : ""));
-  out += row("step", duration(s.seconds) + (in.lower_bound > 0 ? "; no plan of the space takes less than " + duration(in.lower_bound) : ""));
+  out += row("step", duration(s.seconds) +
+                         (in.lower_bound > 0 ? "; no plan of the space takes less than " + duration(in.lower_bound) : ""));
   out += row("model FLOPs utilisation", percent(s.mfu()));
   std::size_t most = 0;
   for (std::size_t k = 0; k < s.classes.size(); ++k)
@@ -85,11 +87,13 @@ inline std::string plan_of(simulation const& s) {
     for (planned_op const& o : l.ops) again += o.again;
     const std::string repeats = again == 0 ? "" : again == l.ops.size() ? ", run again for backward" : ", partly run again";
     out += "<details" + std::string(l.alone ? " open" : "") + "><summary><b>" + escaped(l.name()) + "</b>" +
-           (l.count > 1 ? " (" + std::to_string(l.count) + " layers)" : "") + ": device" + (l.devices.find_first_not_of("0123456789") == std::string::npos ? " " : "s ") +
-           escaped(l.devices) + repeats + "</summary><table><tr><th>op</th><th>kind</th><th>cut</th><th>weight</th><th>optimizer state</th><th></th></tr>";
+           (l.count > 1 ? " (" + std::to_string(l.count) + " layers)" : "") + ": device" +
+           (l.devices.find_first_not_of("0123456789") == std::string::npos ? " " : "s ") + escaped(l.devices) + repeats +
+           "</summary><table><tr><th>op</th><th>kind</th><th>cut</th><th>weight</th><th>optimizer state</th><th></th></tr>";
     for (planned_op const& o : l.ops)
-      out += "<tr><td>" + escaped(o.name) + "</td><td>" + escaped(o.kind) + "</td><td>" + escaped(o.cuts.empty() ? "whole" : o.cuts) +
-             "</td><td>" + escaped(o.weight) + "</td><td>" + escaped(o.state) + "</td><td>" + (o.again ? "run again" : "") + "</td></tr>";
+      out += "<tr><td>" + escaped(o.name) + "</td><td>" + escaped(o.kind) + "</td><td>" +
+             escaped(o.cuts.empty() ? "whole" : o.cuts) + "</td><td>" + escaped(o.weight) + "</td><td>" + escaped(o.state) +
+             "</td><td>" + (o.again ? "run again" : "") + "</td></tr>";
     out += "</table></details>";
   }
   return out;
@@ -100,14 +104,16 @@ inline std::string parts_of(simulation const& s) {
   constexpr const char* colours[]{"#4c78a8", "#b279a2", "#dddddd"};
   constexpr const char* names[]{"compute", "communication that is not hidden", "bubble"};
   std::string out = "<p>";
-  for (int k = 0; k < 3; ++k) out += std::string("<span class=\"key\" style=\"background:") + colours[k] + "\"></span>" + names[k];
+  for (int k = 0; k < 3; ++k)
+    out += std::string("<span class=\"key\" style=\"background:") + colours[k] + "\"></span>" + names[k];
   out += "</p><table><tr><th>ranks</th><th></th><th>compute</th><th>communication</th><th>not hidden</th><th>bubble</th></tr>";
   auto line = [&](std::string const& name, step_parts const& p) {
     const double all = std::max(s.seconds, 1e-300), share[]{p.compute / all, p.exposed / all, p.bubble / all};
     std::string svg = "<svg width=\"400\" height=\"16\">";
     double x = 0;
     for (int k = 0; k < 3; ++k) {
-      svg += "<rect x=\"" + number(x * 400, 2) + "\" y=\"0\" width=\"" + number(share[k] * 400, 2) + "\" height=\"16\" fill=\"" + colours[k] + "\"/>";
+      svg += "<rect x=\"" + number(x * 400, 2) + "\" y=\"0\" width=\"" + number(share[k] * 400, 2) + "\" height=\"16\" fill=\"" +
+             colours[k] + "\"/>";
       x += share[k];
     }
     out += "<tr><td>" + escaped(name) + "</td><td>" + svg + "</svg></td>";
@@ -129,19 +135,22 @@ inline std::string memory_of(simulation const& s, simulated_class const& c) {
   auto x = [&](double seconds) { return left + seconds / total * width; };
   auto y = [&](double n) { return top + height - n / most * height; };
   std::string line = "M" + number(x(0), 1) + " " + number(y(static_cast<double>(c.memory.state_bytes)), 1);
-  for (memory_point const& p : memory_over_time(c)) line += "H" + number(x(p.seconds), 1) + "V" + number(y(static_cast<double>(p.bytes)), 1);
+  for (memory_point const& p : memory_over_time(c))
+    line += "H" + number(x(p.seconds), 1) + "V" + number(y(static_cast<double>(p.bytes)), 1);
   line += "H" + number(x(total), 1);
   std::string out = "<svg width=\"" + number(left + width + 20, 0) + "\" height=\"" + number(top + height + 24, 0) + "\">";
   for (int k = 0; k <= 2; ++k) {
     const double n = most * k / 2;
-    out += "<line x1=\"" + number(left) + "\" x2=\"" + number(left + width) + "\" y1=\"" + number(y(n)) + "\" y2=\"" + number(y(n)) +
-           "\" class=\"grid\"/><text x=\"" + number(left - 6) + "\" y=\"" + number(y(n) + 4) + "\" text-anchor=\"end\">" + bytes(n) + "</text>";
+    out += "<line x1=\"" + number(left) + "\" x2=\"" + number(left + width) + "\" y1=\"" + number(y(n)) + "\" y2=\"" +
+           number(y(n)) + "\" class=\"grid\"/><text x=\"" + number(left - 6) + "\" y=\"" + number(y(n) + 4) +
+           "\" text-anchor=\"end\">" + bytes(n) + "</text>";
   }
-  out += "<text x=\"" + number(left) + "\" y=\"" + number(top + height + 18) + "\">0</text><text x=\"" + number(left + width) + "\" y=\"" +
-         number(top + height + 18) + "\" text-anchor=\"end\">" + duration(s.seconds) + "</text>";
+  out += "<text x=\"" + number(left) + "\" y=\"" + number(top + height + 18) + "\">0</text><text x=\"" + number(left + width) +
+         "\" y=\"" + number(top + height + 18) + "\" text-anchor=\"end\">" + duration(s.seconds) + "</text>";
   const double state = static_cast<double>(c.memory.state_bytes);
   out += "<rect x=\"" + number(left) + "\" width=\"" + number(width) + "\" y=\"" + number(y(state)) + "\" height=\"" +
-         number(y(0) - y(state)) + "\" fill=\"#e8eef5\"><title>parameters and optimizer state: " + bytes(state) + "</title></rect>";
+         number(y(0) - y(state)) + "\" fill=\"#e8eef5\"><title>parameters and optimizer state: " + bytes(state) +
+         "</title></rect>";
   if (c.capacity <= most)
     out += "<line x1=\"" + number(left) + "\" x2=\"" + number(left + width) + "\" y1=\"" + number(y(c.capacity)) + "\" y2=\"" +
            number(y(c.capacity)) + "\" stroke=\"#c0392b\" stroke-dasharray=\"5 4\"/>";
@@ -151,10 +160,10 @@ inline std::string memory_of(simulation const& s) {
   std::string out = "<p class=\"muted\">Shaded: parameters and optimizer state. The line: with what else is live.</p>";
   for (simulated_class const& c : s.classes) {
     out += "<details" + std::string(&c == s.classes.data() ? " open" : "") + "><summary>rank " + std::to_string(c.rank) +
-           (c.ranks.size() > 1 ? " (of " + std::to_string(c.ranks.size()) + ")" : "") + ": peak " + bytes(static_cast<double>(c.peak_bytes())) +
-           ", of it state " + bytes(static_cast<double>(c.memory.state_bytes)) + "; capacity " + bytes(c.capacity) +
-           (c.fits() ? "" : " <span class=\"bad\">does not fit</span>") + "</summary>" + memory_of(s, c) +
-           "<table><tr><th>held at the peak</th><th></th><th></th></tr>";
+           (c.ranks.size() > 1 ? " (of " + std::to_string(c.ranks.size()) + ")" : "") + ": peak " +
+           bytes(static_cast<double>(c.peak_bytes())) + ", of it state " + bytes(static_cast<double>(c.memory.state_bytes)) +
+           "; capacity " + bytes(c.capacity) + (c.fits() ? "" : " <span class=\"bad\">does not fit</span>") + "</summary>" +
+           memory_of(s, c) + "<table><tr><th>held at the peak</th><th></th><th></th></tr>";
     const std::vector<held_tensor> held = held_at_peak(c, s.lowered->graph());
     std::size_t rest = 0;
     for (std::size_t k = 0; k < held.size(); ++k) {
@@ -162,10 +171,13 @@ inline std::string memory_of(simulation const& s) {
         rest += held[k].bytes;
         continue;
       }
-      out += "<tr><td>" + escaped(held[k].name) + "</td><td class=\"n\">" + bytes(static_cast<double>(held[k].bytes)) + "</td><td class=\"muted\">" +
-             (held[k].buffers > 1 ? std::to_string(held[k].buffers) + " buffers" : "") + "</td></tr>";
+      out += "<tr><td>" + escaped(held[k].name) + "</td><td class=\"n\">" + bytes(static_cast<double>(held[k].bytes)) +
+             "</td><td class=\"muted\">" + (held[k].buffers > 1 ? std::to_string(held[k].buffers) + " buffers" : "") +
+             "</td></tr>";
     }
-    if (rest > 0) out += "<tr><td class=\"muted\">" + std::to_string(held.size() - 10) + " more</td><td class=\"n\">" + bytes(static_cast<double>(rest)) + "</td><td></td></tr>";
+    if (rest > 0)
+      out += "<tr><td class=\"muted\">" + std::to_string(held.size() - 10) + " more</td><td class=\"n\">" +
+             bytes(static_cast<double>(rest)) + "</td><td></td></tr>";
     out += "</table></details>";
   }
   return out;
@@ -173,8 +185,10 @@ inline std::string memory_of(simulation const& s) {
 inline std::string considered_of(plan_report_input const& in) {
   std::string out = "<table><tr><th>plan</th><th>step</th><th></th><th>peak memory</th><th></th></tr>";
   for (considered_plan const& p : in.considered)
-    out += "<tr><td>" + escaped(p.name) + "</td><td class=\"n\">" + (p.seconds > 0 ? duration(p.seconds) : "") + "</td><td class=\"n muted\">" +
-           (p.seconds > 0 ? number(p.seconds / std::max(in.simulated->seconds, 1e-300), 2) + " times" : "") + "</td><td class=\"n" + (p.fits ? "" : " bad") + "\">" +
+    out += "<tr><td>" + escaped(p.name) + "</td><td class=\"n\">" + (p.seconds > 0 ? duration(p.seconds) : "") +
+           "</td><td class=\"n muted\">" +
+           (p.seconds > 0 ? number(p.seconds / std::max(in.simulated->seconds, 1e-300), 2) + " times" : "") +
+           "</td><td class=\"n" + (p.fits ? "" : " bad") + "\">" +
            (p.peak_bytes > 0 ? bytes(static_cast<double>(p.peak_bytes)) : "") + "</td><td>" + escaped(p.note) + "</td></tr>";
   return out + "</table>";
 }
@@ -188,9 +202,10 @@ inline std::string plan_report(plan_report_input const& in) {
   simulation const& s = *in.simulated;
   std::string body = "<h1>" + html::escaped(in.title) + "</h1>" + html::summary_of(in);
   body += "<h2>Where the step goes</h2>" + html::parts_of(s);
-  body += "<h2>Timeline</h2><p class=\"muted\">One rank of each class. Upper bar: compute; lower bar: communication. Numbers are "
-          "indices in time (micro-batches). The wheel zooms, dragging moves, a double click shows all.</p>" +
-          timeline_svg(simulated_timeline(s), false);
+  body +=
+      "<h2>Timeline</h2><p class=\"muted\">One rank of each class. Upper bar: compute; lower bar: communication. Numbers are "
+      "indices in time (micro-batches). The wheel zooms, dragging moves, a double click shows all.</p>" +
+      timeline_svg(simulated_timeline(s), false);
   body += "<h2>Memory</h2>" + html::memory_of(s);
   body += "<h2>The plan</h2>" + html::plan_of(s);
   if (!in.considered.empty()) body += "<h2>What was considered</h2>" + html::considered_of(in);

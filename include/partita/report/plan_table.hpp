@@ -11,17 +11,17 @@
 namespace partita {
 
 struct planned_op {
-  std::string name, kind;    // within its layer: "attention.q", "linear"
-  std::string cuts;          // "sample 64 in time (micro), head 8 over tensor"
-  bool again = false;        // run again for the backward pass
-  std::string weight, state; // how its parameter and its moments lie, where it has one
+  std::string name, kind;     // within its layer: "attention.q", "linear"
+  std::string cuts;           // "sample 64 in time (micro), head 8 over tensor"
+  bool again = false;         // run again for the backward pass
+  std::string weight, state;  // how its parameter and its moments lie, where it has one
   bool operator==(planned_op const&) const = default;
 };
 struct planned_layers {
   std::string first, last;  // "block.0", "block.11"; where ops belong to no layer: the first op and the last
   int count = 0;            // of layers that are planned alike
   bool alone = false;       // ops that belong to no layer
-  std::string devices;  // "0 to 7", "0, 8, 16"
+  std::string devices;      // "0 to 7", "0, 8, 16"
   std::vector<planned_op> ops;
   std::string name() const { return first == last ? first : first + " to " + last; }
   bool planned_like(planned_layers const& o) const { return alone == o.alone && devices == o.devices && ops == o.ops; }
@@ -76,9 +76,7 @@ class plan_reader {
     }
     return "";
   }
-  std::string mode(short m) const {
-    return m >= 0 ? std::string(plan_.modes()[m].view()) : std::string("devices");
-  }
+  std::string mode(short m) const { return m >= 0 ? std::string(plan_.modes()[m].view()) : std::string("devices"); }
   // "axis 4 over mode", "axis 8 in time (mode)", by the order of the cuts; `axis_name(i)` of a part's axis.
   template <class Name> std::string words_of(layout const& l, Name axis_name) const {
     std::string out;
@@ -86,8 +84,8 @@ class plan_reader {
       part const& x = l.parts[p];
       if (x.axis < 0) continue;  // partial results, copies
       if (!out.empty()) out += ", ";
-      out += std::string(axis_name(x.axis)) + " " + std::to_string(x.pieces) + (x.in_time() ? " in time (" : " over ") + mode(x.mode) +
-             (x.in_time() ? ")" : "");
+      out += std::string(axis_name(x.axis)) + " " + std::to_string(x.pieces) + (x.in_time() ? " in time (" : " over ") +
+             mode(x.mode) + (x.in_time() ? ")" : "");
     }
     return out;
   }
@@ -125,7 +123,8 @@ class plan_reader {
     const int step = all[1] - all[0];
     bool even = step > 0;
     for (std::size_t i = 1; i < all.size(); ++i) even = even && all[i] - all[i - 1] == step;
-    if (even) return std::to_string(all.front()) + " to " + std::to_string(all.back()) + (step > 1 ? " by " + std::to_string(step) : "");
+    if (even)
+      return std::to_string(all.front()) + " to " + std::to_string(all.back()) + (step > 1 ? " by " + std::to_string(step) : "");
     std::string out;
     for (std::size_t i = 0; i < all.size() && i < 16; ++i) out += (i > 0 ? ", " : "") + std::to_string(all[i]);
     return all.size() > 16 ? out + ", ... (" + std::to_string(all.size()) + ")" : out;

@@ -87,14 +87,14 @@ inline timeline planned_timeline(lowering const& shared, std::string title = "pl
     devices.erase(std::unique(devices.begin(), devices.end()), devices.end());
     for (int d : devices)
       t.events.push_back({d, n.kind == node_kind::move ? lane::communication : lane::compute, detail::activity_of(g, n),
-                          static_cast<double>(i.begin) * 1e-9, static_cast<double>(i.end) * 1e-9, i.index, detail::event_name(g, n)});
+                          static_cast<double>(i.begin) * 1e-9, static_cast<double>(i.end) * 1e-9, i.index,
+                          detail::event_name(g, n)});
   }
   return t;
 }
 
 // Adds what one device did: `times` holds {begin, end} in seconds by instruction (pt::cpu{.record_times = true}).
-template <class Times>
-void add_measured(timeline& t, lowering const& shared, program const& p, Times const& times) {
+template <class Times> void add_measured(timeline& t, lowering const& shared, program const& p, Times const& times) {
   graph_data const& g = shared.graph();
   completed const& c = shared.plan_completed();
   t.devices = std::max(t.devices, p.rank + 1);
@@ -104,8 +104,8 @@ void add_measured(timeline& t, lowering const& shared, program const& p, Times c
     const bool moves = is_communication(i.kind) || i.where == lane::communication;
     std::string name = detail::event_name(g, n);
     if (i.kind != instruction_kind::compute) name = std::string(name_of(i.kind)) + " " + name;
-    t.events.push_back({p.rank, i.where, moves ? activity::communication : detail::activity_of(g, n), times[k].begin, times[k].end,
-                        i.index, std::move(name)});
+    t.events.push_back({p.rank, i.where, moves ? activity::communication : detail::activity_of(g, n), times[k].begin,
+                        times[k].end, i.index, std::move(name)});
   }
 }
 
@@ -115,7 +115,11 @@ inline std::string perfetto_json(timeline const& t) {
   for (int d = 0; d < t.devices; ++d) {
     events.push_back({{"ph", "M"}, {"pid", d}, {"name", "process_name"}, {"args", {{"name", t.name_of_device(d)}}}});
     for (int l = 0; l < 2; ++l)
-      events.push_back({{"ph", "M"}, {"pid", d}, {"tid", l}, {"name", "thread_name"}, {"args", {{"name", l == 0 ? "compute" : "communication"}}}});
+      events.push_back({{"ph", "M"},
+                        {"pid", d},
+                        {"tid", l},
+                        {"name", "thread_name"},
+                        {"args", {{"name", l == 0 ? "compute" : "communication"}}}});
   }
   for (timeline_event const& e : t.events)
     events.push_back({{"ph", "X"},
@@ -126,7 +130,9 @@ inline std::string perfetto_json(timeline const& t) {
                       {"name", e.name},
                       {"cat", std::string(name_of(e.what))},
                       {"args", {{"index", e.index}}}});
-  return nlohmann::json{{"traceEvents", std::move(events)}, {"displayTimeUnit", "ms"}, {"otherData", {{"title", t.title}}}}.dump() + "\n";
+  return nlohmann::json{{"traceEvents", std::move(events)}, {"displayTimeUnit", "ms"}, {"otherData", {{"title", t.title}}}}
+             .dump() +
+         "\n";
 }
 
 }  // namespace partita

@@ -47,10 +47,12 @@ inline std::string timeline_svg(timeline const& t, bool own_style = true) {
   using html::number;
   const double total = std::max(t.seconds(), 1e-12), width = html::picture_width, left = html::picture_left,
                row = html::picture_row, top = html::picture_top, height = top + row * t.devices + 40;
-  std::string svg = std::string("<svg") + (own_style ? " xmlns=\"http://www.w3.org/2000/svg\"" : "") + " class=\"timeline\" data-total=\"" + number(total * 1e6, 3) +
-                    "\" viewBox=\"0 0 " + number(left + width + 30) + " " + number(height) + "\" width=\"" +
-                    number(left + width + 30) + "\" height=\"" + number(height) + "\">";
-  if (own_style) svg += "<style>" + std::string(html::picture_style) + "</style><rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>";
+  std::string svg = std::string("<svg") + (own_style ? " xmlns=\"http://www.w3.org/2000/svg\"" : "") +
+                    " class=\"timeline\" data-total=\"" + number(total * 1e6, 3) + "\" viewBox=\"0 0 " +
+                    number(left + width + 30) + " " + number(height) + "\" width=\"" + number(left + width + 30) +
+                    "\" height=\"" + number(height) + "\">";
+  if (own_style)
+    svg += "<style>" + std::string(html::picture_style) + "</style><rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>";
   for (int tick = 0; tick <= 10; ++tick) {
     const double x = left + width * tick / 10;
     svg += "<line x1=\"" + number(x) + "\" y1=\"" + number(top - 8) + "\" x2=\"" + number(x) + "\" y2=\"" + number(height - 36) +
@@ -65,24 +67,28 @@ inline std::string timeline_svg(timeline const& t, bool own_style = true) {
       for (html::bar const& b : html::bars_of(t, d, where, total / 1000)) {
         if (computes) busy += b.busy;
         const double x = left + b.begin / total * width, w = std::max(0.4, (b.end - b.begin) / total * width);
-        svg += "<g class=\"event\" data-b=\"" + number(b.begin * 1e6, 3) + "\" data-e=\"" + number(b.end * 1e6, 3) + "\"><title>" +
-               html::escaped(std::string(name_of(b.what)) + " " + std::to_string(b.index) + ": " + b.first +
-                             (b.count > 1 ? " and " + std::to_string(b.count - 1) + " more" : "") + ", " + html::duration(b.busy)) +
-               "</title><rect x=\"" + number(x, 2) + "\" y=\"" + number(y) + "\" width=\"" + number(w, 2) + "\" height=\"" + number(h) +
-               "\" fill=\"" + html::activity_colours[static_cast<int>(b.what)] + "\"" + (computes ? " class=\"bar\"" : "") + "/>";
+        svg +=
+            "<g class=\"event\" data-b=\"" + number(b.begin * 1e6, 3) + "\" data-e=\"" + number(b.end * 1e6, 3) + "\"><title>" +
+            html::escaped(std::string(name_of(b.what)) + " " + std::to_string(b.index) + ": " + b.first +
+                          (b.count > 1 ? " and " + std::to_string(b.count - 1) + " more" : "") + ", " + html::duration(b.busy)) +
+            "</title><rect x=\"" + number(x, 2) + "\" y=\"" + number(y) + "\" width=\"" + number(w, 2) + "\" height=\"" +
+            number(h) + "\" fill=\"" + html::activity_colours[static_cast<int>(b.what)] + "\"" +
+            (computes ? " class=\"bar\"" : "") + "/>";
         if (computes && (b.what == activity::forward || b.what == activity::backward))
           svg += "<text x=\"" + number(x + w / 2) + "\" y=\"" + number(y + 16) + "\" text-anchor=\"middle\" class=\"index\"" +
                  (w > 12 ? "" : " visibility=\"hidden\"") + ">" + std::to_string(b.index) + "</text>";
         svg += "</g>";
       }
     }
-    svg += "<text x=\"8\" y=\"" + number(top + row * d + 16) + "\">" + html::escaped(t.name_of_device(d)) + "</text><text x=\"8\" y=\"" +
-           number(top + row * d + 33) + "\" class=\"small\">busy " + number(100 * busy / total, 0) + "%</text>";
+    svg += "<text x=\"8\" y=\"" + number(top + row * d + 16) + "\">" + html::escaped(t.name_of_device(d)) +
+           "</text><text x=\"8\" y=\"" + number(top + row * d + 33) + "\" class=\"small\">busy " + number(100 * busy / total, 0) +
+           "%</text>";
   }
   double key = left;
   for (int a = 0; a < 5; ++a) {
-    svg += "<rect x=\"" + number(key) + "\" y=\"28\" width=\"14\" height=\"14\" fill=\"" + std::string(html::activity_colours[a]) +
-           "\"/><text x=\"" + number(key + 20) + "\" y=\"40\">" + std::string(name_of(static_cast<activity>(a))) + "</text>";
+    svg += "<rect x=\"" + number(key) + "\" y=\"28\" width=\"14\" height=\"14\" fill=\"" +
+           std::string(html::activity_colours[a]) + "\"/><text x=\"" + number(key + 20) + "\" y=\"40\">" +
+           std::string(name_of(static_cast<activity>(a))) + "</text>";
     key += 150;
   }
   return svg + "</svg>";
@@ -93,7 +99,8 @@ namespace detail::html {
 inline std::string zoom_script() {
   return R"(<script>
 for (const svg of document.querySelectorAll('svg.timeline')) {
-  const left = )" + number(picture_left, 0) + ", width = " + number(picture_width, 0) + R"(, total = +svg.dataset.total;
+  const left = )" +
+         number(picture_left, 0) + ", width = " + number(picture_width, 0) + R"(, total = +svg.dataset.total;
   let from = 0, to = total;
   const events = [...svg.querySelectorAll('.event')].map(g => ({g, r: g.querySelector('rect'), t: g.querySelector('text'),
                                                                b: +g.dataset.b, e: +g.dataset.e}));

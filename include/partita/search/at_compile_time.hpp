@@ -19,10 +19,10 @@ namespace partita {
 
 // Devices that are alike, with links that are alike between all of them.
 struct plain_machine {
-  double flops = 1e12, bandwidth = 1e12;    // per second; bytes per second
-  double launch = 0;                        // seconds per op
-  double alpha = 5e-6, beta = 1e-10;        // of a link: seconds, seconds per byte
-  double memory = 1e12;                     // bytes of a device
+  double flops = 1e12, bandwidth = 1e12;  // per second; bytes per second
+  double launch = 0;                      // seconds per op
+  double alpha = 5e-6, beta = 1e-10;      // of a link: seconds, seconds per byte
+  double memory = 1e12;                   // bytes of a device
 
   constexpr double op(op_info const& f, std::size_t const* extents, int, int inputs) const {
     const op_work w = work_of(f, extents, inputs);
@@ -89,8 +89,8 @@ template <class Visit> constexpr void each_point(int devices, axis_info const* c
           visit(cuts_of_grid{{outer, inner}, {outer > 1 ? axes[a] : nullptr, inner > 1 ? axes[b] : nullptr}});
     }
 }
-template <class Training>
-constexpr found_at_compile_time search(Training const& t, plain_machine const& m, int devices, axis_info const* const* axes, int count) {
+template <class Training> constexpr found_at_compile_time search(Training const& t, plain_machine const& m, int devices,
+                                                                 axis_info const* const* axes, int count) {
   recorder<planning_only, Training> g;
   trace(g, t);
   found_at_compile_time r;

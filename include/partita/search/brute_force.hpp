@@ -7,8 +7,8 @@ namespace partita::spaces {
 struct outcome {
   choice best;
   double time = infinite, memory = infinite;
-  double lower_bound = 0;        // no choice takes less
-  long evaluations = 0;          // choices whose time and memory were computed
+  double lower_bound = 0;  // no choice takes less
+  long evaluations = 0;    // choices whose time and memory were computed
 };
 
 namespace detail {

@@ -50,12 +50,14 @@ inline void check_shape(shape const& s, std::vector<int> const& chain, word wher
       const int left = of[static_cast<std::size_t>(chain[i - 1])].front().costs->exits(),
                 entered = of[static_cast<std::size_t>(chain[i])].front().costs->entries();
       if (left != entered)
-        throw_error({where, ", grid ", g, ": segment ", i - 1, " is left in ", left, " layouts, segment ", i, " is entered in ", entered});
+        throw_error({where, ", grid ", g, ": segment ", i - 1, " is left in ", left, " layouts, segment ", i, " is entered in ",
+                     entered});
     }
   }
   if (s.crossings.empty()) return;
   if (s.crossings.size() != s.grids.size() * s.grids.size() * kinds)
-    throw_error({where, " has crossings of ", s.crossings.size(), " pairs of grids and kinds, not of ", s.grids.size() * s.grids.size() * kinds});
+    throw_error({where, " has crossings of ", s.crossings.size(), " pairs of grids and kinds, not of ",
+                 s.grids.size() * s.grids.size() * kinds});
   std::set<std::pair<int, int>> neighbours;
   for (std::size_t i = 1; i < chain.size(); ++i) neighbours.insert({chain[i - 1], chain[i]});
   for (std::size_t from = 0; from < s.grids.size(); ++from)
@@ -65,7 +67,8 @@ inline void check_shape(shape const& s, std::vector<int> const& chain, word wher
         const int exits = s.grids[from].kinds[static_cast<std::size_t>(before)].front().costs->exits(),
                   entries = s.grids[to].kinds[static_cast<std::size_t>(kind)].front().costs->entries();
         if (!costs.empty() && costs.size() != static_cast<std::size_t>(exits) * static_cast<std::size_t>(entries))
-          throw_error({where, ": crossings from grid ", from, " to grid ", to, " into kind ", kind, " are ", costs.size(), ", not ", exits, " x ", entries});
+          throw_error({where, ": crossings from grid ", from, " to grid ", to, " into kind ", kind, " are ", costs.size(),
+                       ", not ", exits, " x ", entries});
         for (double x : costs)
           if (!std::isfinite(x) || x < 0) throw_error({where, ": a crossing takes ", x, " seconds"});
       }
@@ -79,9 +82,11 @@ inline void check_problem(problem const& p) {
   if (!(p.limit >= 0)) throw_error({"limit is ", p.limit, "; it is 0 or more"});
   for (std::size_t i = 0; i < p.configurations.size(); ++i) {
     configuration const& c = p.configurations[i];
-    if (c.shape < 0 || c.shape >= p.shapes) throw_error({"configurations[", i, "] is of shape ", c.shape, ", there are ", p.shapes});
+    if (c.shape < 0 || c.shape >= p.shapes)
+      throw_error({"configurations[", i, "] is of shape ", c.shape, ", there are ", p.shapes});
     if (c.stages < 1 || c.stages > most) throw_error({"configurations[", i, "] has ", c.stages, " stages, not 1 to ", most});
-    if (!(c.schedule.fill >= 0 && c.schedule.fill <= 1)) throw_error({"configurations[", i, "]: fill is ", c.schedule.fill, "; it is 0 to 1"});
+    if (!(c.schedule.fill >= 0 && c.schedule.fill <= 1))
+      throw_error({"configurations[", i, "]: fill is ", c.schedule.fill, "; it is 0 to 1"});
     if (c.schedule.chunks < 1 || c.schedule.chunks > most)
       throw_error({"configurations[", i, "] has ", c.schedule.chunks, " chunks, not 1 to ", most});
   }

@@ -14,7 +14,9 @@ namespace partita::spaces {
 class chosen {
  public:
   chosen(plan_space const& s, choice const& x)
-      : space_(s), x_(x), configuration_(s.of().configurations[static_cast<std::size_t>(x.configuration)]),
+      : space_(s),
+        x_(x),
+        configuration_(s.of().configurations[static_cast<std::size_t>(x.configuration)]),
         shape_(s.shapes()[static_cast<std::size_t>(configuration_.shape)]) {}
 
   void operator()(plan_base& plan) const {
@@ -23,11 +25,13 @@ class chosen {
     cut_batch(plan);
     deal(plan, part_of);
     for (int op = g.ops.size; op-- > 0;)  // what only other sources read, and constants
-      if (part_of[static_cast<std::size_t>(op)] < 0 && g.ops[op].when == pass::forward) part_of[static_cast<std::size_t>(op)] = first_part(g, op, part_of);
+      if (part_of[static_cast<std::size_t>(op)] < 0 && g.ops[op].when == pass::forward)
+        part_of[static_cast<std::size_t>(op)] = first_part(g, op, part_of);
     assign(plan, part_of);
     std::vector<std::vector<int>> caused(static_cast<std::size_t>(g.ops.size));  // by what causes them
     for (int op = 0; op < g.ops.size; ++op)
-      if (op_entry const& e = g.ops[op]; e.when == pass::backward || e.when == pass::update) caused[static_cast<std::size_t>(e.origin)].push_back(op);
+      if (op_entry const& e = g.ops[op]; e.when == pass::backward || e.when == pass::update)
+        caused[static_cast<std::size_t>(e.origin)].push_back(op);
     for (zero_choice const& z : zero_) cut_updates(plan, z, caused);
     if (shape_.micro_batches > 1) order(plan);
   }
@@ -70,7 +74,8 @@ class chosen {
   }
   void cut_batch(plan_base& plan) const {
     if (shape_.micro_batches < 2) return;
-    if (auto const* batch = space_.model().batch) plan.op_trans(plan.ops(), cut_axis{batch, shape_.micro_batches, mode_name("micro")}, 0);
+    if (auto const* batch = space_.model().batch)
+      plan.op_trans(plan.ops(), cut_axis{batch, shape_.micro_batches, mode_name("micro")}, 0);
   }
   void cut(plan_base& plan, int op, int letter, int grid, int dimension) const {
     dim const& x = plan.graph().ops[op].info->dims[letter];
@@ -100,7 +105,8 @@ class chosen {
       run_again(plan, x, number, how);
       for (std::size_t w = 0; w < x.weights.size(); ++w) {
         const bool in_turns = shape_.micro_batches > 1 || how.in_turns(x);
-        take_weight(plan, x.weights[w], c, {-1, zero_of(v.op, static_cast<int>(w), v), grid, in_turns, x.weights[w].alone, {}, {}}, part, part_of);
+        take_weight(plan, x.weights[w], c,
+                    {-1, zero_of(v.op, static_cast<int>(w), v), grid, in_turns, x.weights[w].alone, {}, {}}, part, part_of);
       }
       take_sources(plan, x, c, grid, part, part_of);
     }
@@ -122,7 +128,8 @@ class chosen {
     if (how.again && (turned || how.rest)) plan.op_trans(op, replicate{2, again.view()}, 0);
   }
   // A parameter lies as its first reader wants it, and so does what casts it.
-  void take_weight(plan_base& plan, searched_weight const& w, cut_option const& c, zero_choice z, int part, std::vector<int>& part_of) const {
+  void take_weight(plan_base& plan, searched_weight const& w, cut_option const& c, zero_choice z, int part,
+                   std::vector<int>& part_of) const {
     graph_data const& g = plan.graph();
     auto place = [&](int op) {
       if (part_of[static_cast<std::size_t>(op)] >= 0) return false;
@@ -156,7 +163,8 @@ class chosen {
     }
   }
   // Inputs of the model lie as their first reader wants them.
-  void take_sources(plan_base& plan, searched_op const& x, cut_option const& c, int grid, int part, std::vector<int>& part_of) const {
+  void take_sources(plan_base& plan, searched_op const& x, cut_option const& c, int grid, int part,
+                    std::vector<int>& part_of) const {
     graph_data const& g = plan.graph();
     for (std::size_t i = 0; i < x.inputs.size(); ++i) {
       const int op = g.tensors[x.inputs[i].tensor].op;

@@ -17,11 +17,11 @@ enum class recompute_rule { either, always, never };
 // What is asked of forward ops whose names match; of several rules that match an op all count.
 struct cut_rule {
   glob ops{"*"};
-  std::vector<axis_info const*> axes;       // that may be cut in space; empty: any that the annotations allow
-  bool no_axes = false;                     // none at all
-  std::vector<int> pieces;                  // how many an op may have in space, in all; empty: any
-  int least_pieces = 1, most_pieces = 0;    // the same as a range; 0: no upper end
-  bool replicas = true;                     // may a dimension of the grid be left to replicas?
+  std::vector<axis_info const*> axes;     // that may be cut in space; empty: any that the annotations allow
+  bool no_axes = false;                   // none at all
+  std::vector<int> pieces;                // how many an op may have in space, in all; empty: any
+  int least_pieces = 1, most_pieces = 0;  // the same as a range; 0: no upper end
+  bool replicas = true;                   // may a dimension of the grid be left to replicas?
 };
 // Where blocks that match may or must be run again for their backward pass.
 struct recompute_constraint {
@@ -30,18 +30,18 @@ struct recompute_constraint {
 };
 
 struct constraints {
-  double memory = 0;                        // bytes of a device; 0: what the cluster says
-  int devices = 0;                          // at most so many, the first ones; 0: all of the cluster. Some may stay idle
+  double memory = 0;  // bytes of a device; 0: what the cluster says
+  int devices = 0;    // at most so many, the first ones; 0: all of the cluster. Some may stay idle
   std::vector<cut_rule> cuts;
-  std::vector<int> stages;                  // allowed numbers; empty: any
-  std::vector<int> devices_per_stage;       // empty: powers of two, and three times those
-  std::vector<int> micro_batches;           // empty: divisors of the batch
-  std::vector<schedule_kind> schedules;     // empty: 1F1B, which is as fast as GPipe and holds no more
-  std::vector<int> chunks;                  // of a stage, where interleaved is asked for; empty: 2
-  std::vector<int> zero;                    // empty: 0, 1, 2, 3
+  std::vector<int> stages;               // allowed numbers; empty: any
+  std::vector<int> devices_per_stage;    // empty: powers of two, and three times those
+  std::vector<int> micro_batches;        // empty: divisors of the batch
+  std::vector<schedule_kind> schedules;  // empty: 1F1B, which is as fast as GPipe and holds no more
+  std::vector<int> chunks;               // of a stage, where interleaved is asked for; empty: 2
+  std::vector<int> zero;                 // empty: 0, 1, 2, 3
   std::vector<recompute_constraint> recompute;
-  std::vector<int> coshard;                 // how many pieces, in time, the heads and features of a block may have; empty: 1
-  glob stage_begins{"*"};                   // names of blocks ("block.3") that a stage may begin with
+  std::vector<int> coshard;  // how many pieces, in time, the heads and features of a block may have; empty: 1
+  glob stage_begins{"*"};    // names of blocks ("block.3") that a stage may begin with
 };
 
 // Throws error where a number is none that a plan can have.
@@ -57,8 +57,10 @@ inline void check_constraints(constraints const& c) {
   from_one(c.coshard, "coshard");
   for (int stage : c.zero)
     if (stage < 0 || stage > 3) throw_error({"search: the constraint 'zero' has ", stage, "; give numbers from 0 to 3"});
-  if (c.devices < 0) throw_error({"search: the constraint 'devices' is ", c.devices, "; give the number of devices, or 0 for all"});
-  if (!(c.memory >= 0)) throw_error({"search: the constraint 'memory' is ", c.memory, "; give bytes of a device, or 0 for all of it"});
+  if (c.devices < 0)
+    throw_error({"search: the constraint 'devices' is ", c.devices, "; give the number of devices, or 0 for all"});
+  if (!(c.memory >= 0))
+    throw_error({"search: the constraint 'memory' is ", c.memory, "; give bytes of a device, or 0 for all of it"});
 }
 
 // The same as types.

@@ -20,7 +20,7 @@ struct table_options {
   int micro_batches = 1;
   // How often the time of a stage's weight gradients fills what would be a bubble (zero-bubble schedules).
   int fills = 0;
-  bool one_stage = false;         // there are no devices for a second one
+  bool one_stage = false;  // there are no devices for a second one
 };
 // How a segment runs.
 struct way_to_run {

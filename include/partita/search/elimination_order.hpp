@@ -19,17 +19,17 @@ class elimination_order {
   // A variable goes: the least over its options of the sum of the inputs. Sums are made apart for inputs that have the
   // output's last variable (`rows`) and for those that have not (`singles`).
   struct sum {
-    std::vector<int> inputs;              // factors
-    std::vector<std::size_t> reads;       // per input and variable of the scope: its stride there, or 0
-    std::vector<int> scope;               // of the output's variables; `last` stands last
-    std::size_t size = 1;                 // per option of the variable
-    std::vector<std::size_t> place;       // per place of the output but for its last variable
+    std::vector<int> inputs;         // factors
+    std::vector<std::size_t> reads;  // per input and variable of the scope: its stride there, or 0
+    std::vector<int> scope;          // of the output's variables; `last` stands last
+    std::size_t size = 1;            // per option of the variable
+    std::vector<std::size_t> place;  // per place of the output but for its last variable
   };
   struct step {
     int variable = 0, output = 0;
     std::vector<int> inputs;
     sum rows, singles;
-    std::size_t places = 1, width = 1;    // of the output: its last variable's options are its width
+    std::size_t places = 1, width = 1;  // of the output: its last variable's options are its width
   };
 
   explicit elimination_order(table const& t) : options_(t.options) {

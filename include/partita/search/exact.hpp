@@ -36,7 +36,8 @@ inline exact_outcome exact(problem const& p, exact_options const& how = {}, choi
       if (shapes.size() > most_kept) {
         auto oldest = shapes.end();
         for (auto at = shapes.begin(); at != shapes.end(); ++at)
-          if (at->first != id && at->second.solvers == 0 && (oldest == shapes.end() || at->second.last < oldest->second.last)) oldest = at;
+          if (at->first != id && at->second.solvers == 0 && (oldest == shapes.end() || at->second.last < oldest->second.last))
+            oldest = at;
         if (oldest != shapes.end()) {
           r.eliminations += oldest->second.of->eliminations();
           shapes.erase(oldest);
@@ -48,7 +49,8 @@ inline exact_outcome exact(problem const& p, exact_options const& how = {}, choi
     return *s.of;
   };
   if (start != nullptr && start->found()) {
-    const total t = time_and_memory(p, shape_of(p.configurations[static_cast<std::size_t>(start->configuration)].shape).of(), *start);
+    const total t =
+        time_and_memory(p, shape_of(p.configurations[static_cast<std::size_t>(start->configuration)].shape).of(), *start);
     if (t.memory <= p.limit) {
       r.best = *start;
       r.time = t.time;
@@ -65,7 +67,8 @@ inline exact_outcome exact(problem const& p, exact_options const& how = {}, choi
     bool operator<(open const& o) const { return std::tie(bound, id) > std::tie(o.bound, o.id); }
   };
   std::priority_queue<open> queue;
-  for (std::size_t i = 0; i < p.configurations.size(); ++i) queue.push({p.configurations[i].bound, static_cast<int>(i), untouched});
+  for (std::size_t i = 0; i < p.configurations.size(); ++i)
+    queue.push({p.configurations[i].bound, static_cast<int>(i), untouched});
   std::map<int, std::unique_ptr<configuration_solver>> solvers;
   std::vector<double> bounds(p.configurations.size(), -1);
   auto pack = [&](int configuration) {
@@ -73,7 +76,8 @@ inline exact_outcome exact(problem const& p, exact_options const& how = {}, choi
     if (bound >= 0) return bound;
     spaces::configuration const& c = p.configurations[static_cast<std::size_t>(configuration)];
     bound = c.bound;
-    if (p.needs && p.limit < infinite) bound = stage_packing(c, stretches.counts(), p.needs(c.shape), p.limit).least(bound, r.time);
+    if (p.needs && p.limit < infinite)
+      bound = stage_packing(c, stretches.counts(), p.needs(c.shape), p.limit).least(bound, r.time);
     return bound;
   };
   // Others of a shape that will want a closer bound soon get it while the shape is there.
@@ -98,9 +102,11 @@ inline exact_outcome exact(problem const& p, exact_options const& how = {}, choi
       if (close[static_cast<std::size_t>(next.id)] < 0)
         for (int other : of_shape[static_cast<std::size_t>(id)])
           if (const double most = next.bound * soon; close[static_cast<std::size_t>(other)] < 0 &&
-              p.configurations[static_cast<std::size_t>(other)].bound <= most && pack(other) <= most && pack(other) < r.time) {
+                                                     p.configurations[static_cast<std::size_t>(other)].bound <= most &&
+                                                     pack(other) <= most && pack(other) < r.time) {
             ++r.bounded;
-            close[static_cast<std::size_t>(other)] = std::max(pack(other), configuration_solver(p, stretches, shape_of(id), other, how).first_bound());
+            close[static_cast<std::size_t>(other)] =
+                std::max(pack(other), configuration_solver(p, stretches, shape_of(id), other, how).first_bound());
           }
       queue.push({std::max(next.bound, close[static_cast<std::size_t>(next.id)]), next.id, bounded});
       continue;

@@ -47,14 +47,14 @@ struct expert_options {
   int most_tensor = 8;             // tensor parallelism stays within a node
   std::vector<int> micro_batches;  // empty: powers of two that divide the batch of a replica
   std::vector<int> zero{0, 1};
-  bool simulate_all = false;       // also those of which a bound (simulate/plan_bound.hpp) says that they are not the best
+  bool simulate_all = false;  // also those of which a bound (simulate/plan_bound.hpp) says that they are not the best
 };
 
 // Every expert plan of all devices of a cluster, the fastest that fits first. Plans that the model has no axes or blocks
 // for are left out.
-template <class Model>
-std::vector<expert_plan> expert_grid(cluster const& c, as_training<Model> const& model = {}, std::vector<binding> const& extents = {},
-                                     expert_options const& how = {}) {
+template <class Model> std::vector<expert_plan> expert_grid(cluster const& c, as_training<Model> const& model = {},
+                                                            std::vector<binding> const& extents = {},
+                                                            expert_options const& how = {}) {
   std::vector<expert_plan> all;
   const costs k(c);
   const plan<Model> empty(model, extents);
@@ -115,8 +115,8 @@ std::vector<expert_plan> expert_grid(cluster const& c, as_training<Model> const&
 // The better of a found plan and the best expert plan by the simulator, where both fit.
 template <class Model> struct rescored {
   partita::plan<Model> plan;
-  double seconds = 0;          // simulated
-  bool by_search = true;       // or an expert's
+  double seconds = 0;     // simulated
+  bool by_search = true;  // or an expert's
   double found_seconds = 0, expert_seconds = 0;
 };
 template <class Model>

@@ -12,16 +12,16 @@ namespace partita {
 
 template <class Model> struct searched_from {
   partita::plan<Model> plan;
-  double seconds = 0;                                   // of a step, simulated; no more than `start_seconds`
-  bool by_search = true;                                // or the start
-  double start_seconds = 0, found_seconds = 0;          // simulated; infinite where the plan does not fit
-  std::optional<search_result<Model>> found;            // none where no plan of the space fits
+  double seconds = 0;                           // of a step, simulated; no more than `start_seconds`
+  bool by_search = true;                        // or the start
+  double start_seconds = 0, found_seconds = 0;  // simulated; infinite where the plan does not fit
+  std::optional<search_result<Model>> found;    // none where no plan of the space fits
 };
 
 // The better of the start and of what a search finds, by the simulator: a plan of one's own has no planner's cost. The model
 // and its extents are the start's. Throws error where neither fits into the devices' memory, or into that of the constraints.
-template <class Model>
-searched_from<Model> search_from(plan<Model> const& start, costs const& prices, constraints const& given = {}, search_options const& how = {}) {
+template <class Model> searched_from<Model> search_from(plan<Model> const& start, costs const& prices,
+                                                        constraints const& given = {}, search_options const& how = {}) {
   auto const& g = start.traced();
   const std::vector<binding> extents(g.bindings.begin(), g.bindings.end());
   auto seconds_of = [&](plan<Model> const& p) {
@@ -41,11 +41,12 @@ searched_from<Model> search_from(plan<Model> const& start, costs const& prices, 
   r.by_search = r.found_seconds < r.start_seconds;
   if (r.by_search) r.plan = r.found->plan;
   r.seconds = std::min(r.found_seconds, r.start_seconds);
-  if (r.seconds == spaces::infinite) throw error("neither the plan that a search starts from nor what it finds fits into the memory");
+  if (r.seconds == spaces::infinite)
+    throw error("neither the plan that a search starts from nor what it finds fits into the memory");
   return r;
 }
-template <class Model>
-searched_from<Model> search_from(plan<Model> const& start, cluster const& c, constraints const& given = {}, search_options const& how = {}) {
+template <class Model> searched_from<Model> search_from(plan<Model> const& start, cluster const& c, constraints const& given = {},
+                                                        search_options const& how = {}) {
   return search_from<Model>(start, costs(c, how.prices), given, how);
 }
 

@@ -29,8 +29,7 @@ class grid_solver {
       least_running_ = 0;
       for (int u = 0; u < t.variables(); ++u) {
         double least = infinite;
-        for (int i = 0; i < t.options[static_cast<std::size_t>(u)]; ++i)
-          least = std::min(least, t.own.transient(t.index(u, i)));
+        for (int i = 0; i < t.options[static_cast<std::size_t>(u)]; ++i) least = std::min(least, t.own.transient(t.index(u, i)));
         least_running_ = std::max(least_running_, least);
       }
       if (replays) least_running_ += by->run({0, 0, 0, 0, 0, 1}).least();
@@ -120,7 +119,8 @@ class grid_solver {
         costs.add(w, first, count, each.data());
         return *std::max_element(each.begin(), each.end());
       };
-      for (std::size_t v = 0; v < t.options.size(); ++v) sum += largest(t.own, t.first[v], static_cast<std::size_t>(t.options[v]));
+      for (std::size_t v = 0; v < t.options.size(); ++v)
+        sum += largest(t.own, t.first[v], static_cast<std::size_t>(t.options[v]));
       for (table::pair const& p : t.pairs)
         sum += largest(t.pair_costs, p.first,
                        static_cast<std::size_t>(t.options[static_cast<std::size_t>(p.a)]) *
@@ -153,7 +153,8 @@ class grid_solver {
       r = through(half, half);
     } else {
       r = block(kind_id, false, infinite, a, mu, in_flight);
-      if (std::any_of(kind(kind_id).begin(), kind(kind_id).end(), [&](piece const& x) { return x.replays && (mu > 0 || !x.has_kept_twin); })) {
+      if (std::any_of(kind(kind_id).begin(), kind(kind_id).end(),
+                      [&](piece const& x) { return x.replays && (mu > 0 || !x.has_kept_twin); })) {
         matrix const& again = block(kind_id, true, infinite, a, mu, in_flight);
         for (std::size_t i = 0; i < r.at.size(); ++i) r.at[i] = std::min(r.at[i], again.at[i]);
       }

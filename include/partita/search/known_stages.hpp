@@ -37,9 +37,9 @@ struct known_stage {
   int in_flight = 0, grid = 0;
   std::vector<run_of_segments> runs;
   matrix time, worth, mixed;
-  bool fits = false;                      // as far as is known
+  bool fits = false;                           // as far as is known
   std::vector<double> const* found = nullptr;  // multipliers that were of use to others on this grid and at this place
-  std::size_t multipliers = 0;            // of them the bounds were made with
+  std::size_t multipliers = 0;                 // of them the bounds were made with
   std::unique_ptr<stage_problem> solved;
 
   // May there be ways that are not listed?
@@ -47,7 +47,9 @@ struct known_stage {
   double least_time(int i, int j) const { return solved ? solved->at(i, j).least_time : time(i, j); }
   double least_worth(int i, int j) const { return solved ? solved->at(i, j).least_worth : worth(i, j); }
   // Of ways that are not listed.
-  double least_open(int i, int j) const { return solved ? std::max(solved->at(i, j).least_worth, solved->at(i, j).solved) : worth(i, j); }
+  double least_open(int i, int j) const {
+    return solved ? std::max(solved->at(i, j).least_worth, solved->at(i, j).solved) : worth(i, j);
+  }
   double least_mixed(int i, int j) const { return solved ? solved->at(i, j).least_mixed : mixed(i, j); }
 };
 
@@ -78,7 +80,8 @@ class known_stages {
     if (x.solved) return *x.solved;
     x.solved = std::make_unique<stage_problem>(s_.grid(x.grid), x.runs, x.in_flight, worth_, limit_, most);
     auto& found = multipliers_[{x.in_flight, x.grid}];
-    if (const double mu = x.solved->multiplier(); mu > 0 && found.size() < most_multipliers && std::find(found.begin(), found.end(), mu) == found.end())
+    if (const double mu = x.solved->multiplier();
+        mu > 0 && found.size() < most_multipliers && std::find(found.begin(), found.end(), mu) == found.end())
       found.push_back(mu);
     return *x.solved;
   }

@@ -65,8 +65,12 @@ class stage_listing {
     std::size_t at(int boundary, std::size_t count) const { return static_cast<std::size_t>(boundary) * counts + count; }
     std::size_t next(std::size_t count, int again) const { return std::min(count + static_cast<std::size_t>(again), counts - 1); }
   };
-  matrix const& worth(std::size_t q, int again, stage_case const& c) { return s_.block(s_.kinds()[q], again == 1, c.level, s_.worth(), c.mu); }
-  matrix const& memory(std::size_t q, int again, stage_case const& c) { return s_.block(s_.kinds()[q], again == 1, c.level, {0, 0}, 1); }
+  matrix const& worth(std::size_t q, int again, stage_case const& c) {
+    return s_.block(s_.kinds()[q], again == 1, c.level, s_.worth(), c.mu);
+  }
+  matrix const& memory(std::size_t q, int again, stage_case const& c) {
+    return s_.block(s_.kinds()[q], again == 1, c.level, {0, 0}, 1);
+  }
   template <class Visit> static void each_way(matrix const& m, Visit&& visit) {
     for (int r = 0; r < m.rows; ++r)
       for (int to = 0; to < m.columns; ++to)
@@ -215,10 +219,17 @@ class stage_listing {
               auto const& ways = columns[s_.kinds()[q]][static_cast<std::size_t>((r * shape.columns + to) * 2 + again)];
               for (std::size_t h = 0; h < here.size(); ++h)
                 for (std::size_t w = 0; w < ways.size(); ++w) {
-                  const label x{here[h].time + ways[w].time, here[h].step + ways[w].step, here[h].memory + ways[w].memory,
-                                std::max(here[h].running, ways[w].running), static_cast<int>(h), static_cast<int>(w), r,
+                  const label x{here[h].time + ways[w].time,
+                                here[h].step + ways[w].step,
+                                here[h].memory + ways[w].memory,
+                                std::max(here[h].running, ways[w].running),
+                                static_cast<int>(h),
+                                static_cast<int>(w),
+                                r,
                                 again + 2 * static_cast<int>(k)};
-                  if (s_.worth().time * x.time + s_.worth().step * x.step + c.mu * x.memory + f.after[q + 1][next] > ceiling + slack) continue;
+                  if (s_.worth().time * x.time + s_.worth().step * x.step + c.mu * x.memory + f.after[q + 1][next] >
+                      ceiling + slack)
+                    continue;
                   if (x.memory + f.lean[q + 1][next] + x.running > s_.limit()) continue;
                   made[next].push_back(x);
                   if (++labels_made_ > allowed_.labels) return false;
@@ -236,7 +247,9 @@ class stage_listing {
       for (std::size_t q = n; q-- > 0;) {
         label const& x = at[q + 1][f.at(exit, count)][static_cast<std::size_t>(index)];
         const int exits = worth(q, 0, c).columns;
-        p.segments[q] = columns[s_.kinds()[q]][static_cast<std::size_t>((x.from * exits + exit) * 2 + x.again % 2)][static_cast<std::size_t>(x.column)].chosen;
+        p.segments[q] = columns[s_.kinds()[q]][static_cast<std::size_t>((x.from * exits + exit) * 2 + x.again % 2)]
+                               [static_cast<std::size_t>(x.column)]
+                                   .chosen;
         index = x.before;
         exit = x.from;
         count = static_cast<std::size_t>(x.again / 2);

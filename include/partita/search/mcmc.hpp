@@ -26,9 +26,11 @@ inline choice random_choice(problem const& p, shape const& s, int configuration,
     stage_choice stage{begins[static_cast<std::size_t>(k)], pick(static_cast<int>(s.grids.size())), {}};
     const int end = k + 1 < c.stages ? begins[static_cast<std::size_t>(k) + 1] : p.segments();
     for (int i = stage.begin; i < end; ++i) {
-      auto const& variants = s.grids[static_cast<std::size_t>(stage.grid)].kinds[static_cast<std::size_t>(p.chain[static_cast<std::size_t>(i)])];
+      auto const& variants =
+          s.grids[static_cast<std::size_t>(stage.grid)].kinds[static_cast<std::size_t>(p.chain[static_cast<std::size_t>(i)])];
       segment_choice chosen{pick(static_cast<int>(variants.size())), {}};
-      for (int options : variants[static_cast<std::size_t>(chosen.variant)].costs->options) chosen.options.push_back(pick(options));
+      for (int options : variants[static_cast<std::size_t>(chosen.variant)].costs->options)
+        chosen.options.push_back(pick(options));
       if (i > stage.begin) chosen.options.front() = stage.segments.back().options.back();
       stage.segments.push_back(std::move(chosen));
     }
@@ -41,8 +43,8 @@ inline choice random_choice(problem const& p, shape const& s, int configuration,
 struct mcmc_options {
   long evaluations = 20000;
   unsigned seed = 1;
-  double temperature = 0.02;      // of the time: a change this much worse is taken once in e
-  double over_memory = 4;         // times the share by which memory is exceeded, added to the time
+  double temperature = 0.02;        // of the time: a change this much worse is taken once in e
+  double over_memory = 4;           // times the share by which memory is exceeded, added to the time
   double new_configuration = 0.02;  // how often all is drawn anew in another configuration
 };
 
@@ -96,7 +98,9 @@ inline outcome mcmc(problem const& p, mcmc_options const& how = {}, choice const
       auto const& variants = kinds[static_cast<std::size_t>(p.chain[static_cast<std::size_t>(stage.begin) + i])];
       if (variants.size() > 1 && chance(random) < 0.1) {
         const int v = pick(static_cast<int>(variants.size()));
-        if (variants[static_cast<std::size_t>(v)].costs->options == variants[static_cast<std::size_t>(chosen.variant)].costs->options) chosen.variant = v;
+        if (variants[static_cast<std::size_t>(v)].costs->options ==
+            variants[static_cast<std::size_t>(chosen.variant)].costs->options)
+          chosen.variant = v;
       } else {
         auto const& options = variants[static_cast<std::size_t>(chosen.variant)].costs->options;
         const std::size_t v = static_cast<std::size_t>(pick(static_cast<int>(options.size())));

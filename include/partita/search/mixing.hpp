@@ -107,7 +107,9 @@ class stage_mixing {
       for (way_through const*& x : w) {
         way_through const* best = x;
         for (way_through const* o : alike_.at({x->kind, x->entry, x->exit}))
-          if (value(*o, a) < value(*best, a) && o->cost.replay <= running && memory - x->memory + o->memory + running <= s_.limit()) best = o;
+          if (value(*o, a) < value(*best, a) && o->cost.replay <= running &&
+              memory - x->memory + o->memory + running <= s_.limit())
+            best = o;
         if (best == x) continue;
         memory += best->memory - x->memory;
         x = best;

@@ -70,14 +70,16 @@ class option_costs {
     for (searched_op const& x : s.ops) {
       std::size_t wholes[max_dims]{};
       for (int d = 0; d < x.info->dim_count; ++d) wholes[d] = cuts_.extent_of(x.wholes[d], x.is_batch[d]);
-      for (caused_op const& b : x.backward) r.backward += grid_.of().least_share(work_of(*b.info, extents_of(b, wholes).data()), grid_.devices());
+      for (caused_op const& b : x.backward)
+        r.backward += grid_.of().least_share(work_of(*b.info, extents_of(b, wholes).data()), grid_.devices());
       for (searched_weight const& w : x.weights)
         if (w.owned && w.trained) r.all_reduced += all_reduced(w);
     }
     return r;
   }
   // `turns`: of the reader, along this letter.
-  weight_table weight_costs(searched_weight const& w, std::vector<cut_option> const& cuts, hiding behind = {}, int turns = 1, int along = -1) const {
+  weight_table weight_costs(searched_weight const& w, std::vector<cut_option> const& cuts, hiding behind = {}, int turns = 1,
+                            int along = -1) const {
     const double hidden = behind.all_reduced > 0 ? behind.backward * all_reduced(w) / behind.all_reduced : 0;
     std::vector<std::vector<cost>> of_stage;
     std::vector<int> stages = w.owned && w.trained ? how_.zero : std::vector<int>{how_.zero.back()};
@@ -88,7 +90,7 @@ class option_costs {
     weight_table t;
     std::vector<std::size_t> kept;
     auto no_better = [&](std::size_t a, std::size_t b) {
-      constexpr double cost::* all[]{&cost::backward, &cost::step, &cost::held, &cost::transient};
+      constexpr double cost::*all[]{&cost::backward, &cost::step, &cost::held, &cost::transient};
       for (std::size_t c = 0; c < cuts.size(); ++c)
         for (const auto member : all)
           if (of_stage[a][c].*member < of_stage[b][c].*member) return false;
@@ -117,7 +119,8 @@ class option_costs {
         of_weights += seconds_of(b, pieces);
         const std::array<std::size_t, max_dims> extents = extents_of(b, pieces);
         for (int i = 0; i < b.info->input_count; ++i)
-          if (b.waits_with[i]) r.kept += elements_of(b.info->input(i), extents.data()) * static_cast<double>(size_of(b.info->input(i).type));
+          if (b.waits_with[i])
+            r.kept += elements_of(b.info->input(i), extents.data()) * static_cast<double>(size_of(b.info->input(i).type));
       }
     const double filled = std::min(how_.fills * of_weights, r.forward + r.backward);
     r.step += how_.micro_batches * filled;
@@ -142,7 +145,9 @@ class option_costs {
     }
     return extents;
   }
-  double seconds_of(caused_op const& f, std::size_t const* pieces) const { return grid_.of().op(*f.info, extents_of(f, pieces).data()); }
+  double seconds_of(caused_op const& f, std::size_t const* pieces) const {
+    return grid_.of().op(*f.info, extents_of(f, pieces).data());
+  }
   cost weight_cost(searched_weight const& w, cut_option const& c, int zero, double hidden, int turns, int along) const {
     cost r;
     op_info const& p = *m_.graph->ops[w.op].info;
@@ -185,9 +190,11 @@ class option_costs {
       if (!w.trained) return r;
       r.held += gradient;
     }
-    if (in_turns && w.term_bytes < w.gradient_bytes) r.transient += share * w.term_bytes;  // beside the sum, until it is converted
+    if (in_turns && w.term_bytes < w.gradient_bytes)
+      r.transient += share * w.term_bytes;                    // beside the sum, until it is converted
     if (in_turns && w.owned && !w.alone) r.held += gradient;  // the sum of another reader, which arrives beside this one's
-    const double together = over_both(zero >= 2 && shares ? collective_kind::reduce_scatter : collective_kind::all_reduce, partial, share * sent);
+    const double together =
+        over_both(zero >= 2 && shares ? collective_kind::reduce_scatter : collective_kind::all_reduce, partial, share * sent);
     r.step += std::max(0.0, together - hidden);
     if (!w.owned) {
       const int other = grid_.devices() < grid_.of().devices() ? grid_.devices() : 0;
@@ -221,7 +228,8 @@ class option_costs {
   // ZeRO 3: stored in as many parts as there are replicas. What casts it works on a part, and its result is gathered once a
   // step, as the parameter itself is where there are micro-batches; without, it is gathered for the forward pass and again
   // for the backward pass, and its gradient, once made, is scattered.
-  void add_stored_cut(cost& r, searched_weight const& w, int parts, bool const* over, double share, double sent, bool in_turns) const {
+  void add_stored_cut(cost& r, searched_weight const& w, int parts, bool const* over, double share, double sent,
+                      bool in_turns) const {
     const double stored = share * w.stored_bytes, used = share * w.used_bytes, gradient = share * w.gradient_bytes;
     r.held += stored / parts + gradient / parts;
     if (w.used_bytes > 0 || in_turns) {

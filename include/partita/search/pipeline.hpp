@@ -12,23 +12,31 @@
 namespace partita::spaces {
 
 struct exact_options {
-  double tolerance = 0;      // of the bound: a plan this much above it is good enough
-  stage_limits listing{};    // where to give up closing the gap
-  int rounds = 200;          // of listing, per configuration
+  double tolerance = 0;    // of the bound: a plan this much above it is good enough
+  stage_limits listing{};  // where to give up closing the gap
+  int rounds = 200;        // of listing, per configuration
 };
 
 class configuration_solver {
  public:
   struct answer {
-    double bound = infinite;         // no choice of this configuration takes less, or less than what was known before
-    choice best;                     // if better than what was known
+    double bound = infinite;  // no choice of this configuration takes less, or less than what was known before
+    choice best;              // if better than what was known
     double time = infinite;
-    bool open = false;               // there is more to find out
-    bool paused = false;             // because the bound rose above what others have
+    bool open = false;    // there is more to find out
+    bool paused = false;  // because the bound rose above what others have
   };
   configuration_solver(problem const& p, sequences& q, shape_solver& s, int configuration, exact_options const& how)
-      : p_(p), q_(q), s_(s), how_(how), id_(configuration), c_(p.configurations[static_cast<std::size_t>(configuration)]),
-        stages_(c_.stages), m_(s.of().micro_batches), fill_(c_.schedule.fill), window_(p, q, c_, s.of().micro_batches),
+      : p_(p),
+        q_(q),
+        s_(s),
+        how_(how),
+        id_(configuration),
+        c_(p.configurations[static_cast<std::size_t>(configuration)]),
+        stages_(c_.stages),
+        m_(s.of().micro_batches),
+        fill_(c_.schedule.fill),
+        window_(p, q, c_, s.of().micro_batches),
         known_stages_(s, p.limit) {}
 
   // What no choice of the configuration is faster than, soon found: every segment on the grid that suits it best, without
@@ -38,8 +46,8 @@ class configuration_solver {
     if (first_ < 0) first_ = measure();
     return first_;
   }
-  // The same closer, within the memory limit: the segment that takes most has its time and memory weighed together, by the tables,
-  // for some numbers of micro-batches in flight and prices of a byte.
+  // The same closer, within the memory limit: the segment that takes most has its time and memory weighed together, by the
+  // tables, for some numbers of micro-batches in flight and prices of a byte.
   double priced_bound() {
     const double least = first_bound();
     if (!p_.needs || p_.limit == infinite || least == infinite) return least;
@@ -141,7 +149,8 @@ class configuration_solver {
   bool open_window(answer& a) {
     window_.measure(needs_, p_.limit < infinite ? p_.limit - least_running() : infinite, [&](int in_flight, int kind) {
       double least = infinite;
-      for (int g = 0; g < s_.grids(); ++g) least = std::min(least, s_.grid(g).through_all({{kind, 1}}, {0, 0}, 1, in_flight).least());
+      for (int g = 0; g < s_.grids(); ++g)
+        least = std::min(least, s_.grid(g).through_all({{kind, 1}}, {0, 0}, 1, in_flight).least());
       return least;
     });
     double low = first_, high = known_ < infinite ? known_ : std::max(first_ * 2, 1e-300);
@@ -176,7 +185,8 @@ class configuration_solver {
     finder_.emplace(p_, s_, c_, window_, q_, known_stages_);
   }
   stage_problem& solved(chained_stage const& x) {
-    const double most = ceiling_ == infinite ? infinite : ceiling_ - fill_ * (window_.whole_time() - window_.time_of(x.begin, x.end));
+    const double most =
+        ceiling_ == infinite ? infinite : ceiling_ - fill_ * (window_.whole_time() - window_.time_of(x.begin, x.end));
     return known_stages_.solve(*x.of, most * (1 + 1e-12));
   }
 
@@ -201,7 +211,8 @@ class configuration_solver {
         }
       if (fresh) continue;
       take(*best, a);
-      const bool all_listed = std::all_of(best->stages.begin(), best->stages.end(), [](chained_stage const& x) { return x.point >= 0; });
+      const bool all_listed =
+          std::all_of(best->stages.begin(), best->stages.end(), [](chained_stage const& x) { return x.point >= 0; });
       if (all_listed || bound >= enough() || ++listed > how_.rounds) return bound;
       if (sketch(*best)) {
         take(*best, a);
@@ -282,7 +293,8 @@ class configuration_solver {
       if (x.point >= 0) continue;
       if (e.stuck) return false;
       const double rest = x.rest + window_.time_of(0, x.begin);
-      const double most = ceiling_ < infinite ? (ceiling_ - fill_ * rest) * (1 + 1e-9) : infinite, from = std::max(e.least_worth, e.solved);
+      const double most = ceiling_ < infinite ? (ceiling_ - fill_ * rest) * (1 + 1e-9) : infinite,
+                   from = std::max(e.least_worth, e.solved);
       double gap = from - e.least_worth;
       for (int tries = 0; tries < 60; ++tries) {
         gap = std::max(gap * 3, std::max(how_.tolerance / 4, 1e-4) * std::abs(from) + 1e-300);

@@ -46,7 +46,8 @@ using weights = std::array<double, weighed>;
 class cost_list {
  public:
   void append(std::vector<cost> const& costs) {
-    constexpr double cost::* members[]{&cost::forward, &cost::backward, &cost::step, &cost::held, &cost::entry, &cost::kept, &cost::transient};
+    constexpr double cost::*members[]{&cost::forward, &cost::backward, &cost::step,     &cost::held,
+                                      &cost::entry,   &cost::kept,     &cost::transient};
     for (std::size_t k = 0; k < of_.size(); ++k) {
       std::vector<double>& component = of_[k];
       const auto member = members[k];
@@ -85,8 +86,8 @@ struct table {
     int a, b;           // variables
     std::size_t first;  // options (i, j) cost pair_costs[first + i * options[b] + j]
   };
-  std::vector<int> options;         // per variable
-  std::vector<std::size_t> first;   // per variable: option i costs own[first + i]
+  std::vector<int> options;        // per variable
+  std::vector<std::size_t> first;  // per variable: option i costs own[first + i]
   cost_list own;
   std::vector<pair> pairs;
   cost_list pair_costs;
@@ -94,9 +95,8 @@ struct table {
   int variables() const { return static_cast<int>(options.size()); }
   // The same options, and pairs of the same variables; costs may differ.
   bool same_form(table const& o) const {
-    return options == o.options && std::equal(pairs.begin(), pairs.end(), o.pairs.begin(), o.pairs.end(), [](pair const& x, pair const& y) {
-             return x.a == y.a && x.b == y.b;
-           });
+    return options == o.options && std::equal(pairs.begin(), pairs.end(), o.pairs.begin(), o.pairs.end(),
+                                              [](pair const& x, pair const& y) { return x.a == y.a && x.b == y.b; });
   }
   int entries() const { return options.front(); }
   int exits() const { return options.back(); }
@@ -165,7 +165,7 @@ struct pipeline_schedule {
   // stage has chunks, what the first chunk holds at most.
   enum rule { all, stages_behind, stages, twice_stages, chunks_behind };
   rule holds = stages_behind;
-  double fill = 1;                   // how much of a stage's time per micro-batch the others wait for (1 / chunks)
+  double fill = 1;  // how much of a stage's time per micro-batch the others wait for (1 / chunks)
   int chunks = 1;
   int in_flight(int stage, int of_stages, int micro_batches) const {
     switch (holds) {
@@ -210,7 +210,7 @@ struct problem {
   int shapes = 0;
   std::function<shape(int)> make_shape;
   std::function<shape_needs(int)> needs;  // of a shape, without making it; empty: not known
-  double limit = infinite;      // bytes per device
+  double limit = infinite;                // bytes per device
 
   int segments() const { return static_cast<int>(chain.size()); }
   bool begins(int segment) const { return may_begin.empty() || may_begin[static_cast<std::size_t>(segment)]; }
@@ -250,8 +250,8 @@ inline total time_and_memory(problem const& p, shape const& s, choice const& x) 
     for (std::size_t i = 0; i < stage.segments.size(); ++i) {
       const int kind = p.chain[static_cast<std::size_t>(stage.begin) + i];
       segment_choice const& chosen = stage.segments[i];
-      variant const& v = s.grids[static_cast<std::size_t>(stage.grid)].kinds[static_cast<std::size_t>(kind)]
-                             [static_cast<std::size_t>(chosen.variant)];
+      variant const& v = s.grids[static_cast<std::size_t>(stage.grid)]
+                             .kinds[static_cast<std::size_t>(kind)][static_cast<std::size_t>(chosen.variant)];
       const segment_cost add = cost_in_stage(cost_of(*v.costs, chosen.options.data()), v.replays);
       t.time += add.time;
       t.step += add.step;

@@ -25,13 +25,13 @@ struct search_options {
 
 // What a stage of the plan holds, for people.
 struct found_stage {
-  int first_block = 0, blocks = 0;                // segments of the chain
-  int replayed = 0, in_turns = 0;                 // how many of them run again; heads and features of how many in turns
-  int outer = 1, inner = 1;                       // its grid
-  double seconds = 0;                             // of a micro-batch, forward and backward; zero bubble: less what fills
-  double step_seconds = 0;                        // of a step: gradients brought together, update
-  double memory = 0;                              // bytes
-  std::string cuts;                               // how the ops of its widest block are cut
+  int first_block = 0, blocks = 0;  // segments of the chain
+  int replayed = 0, in_turns = 0;   // how many of them run again; heads and features of how many in turns
+  int outer = 1, inner = 1;         // its grid
+  double seconds = 0;               // of a micro-batch, forward and backward; zero bubble: less what fills
+  double step_seconds = 0;          // of a step: gradients brought together, update
+  double memory = 0;                // bytes
+  std::string cuts;                 // how the ops of its widest block are cut
 };
 struct search_report {
   long configurations = 0, bounded = 0, solved = 0, listed = 0, eliminations = 0;
@@ -51,7 +51,8 @@ template <class Model> struct search_result {
 namespace detail {
 
 inline std::string cuts_of(spaces::plan_space const& space, spaces::choice const& x, std::size_t stage) {
-  auto const& shape = space.shapes()[static_cast<std::size_t>(space.of().configurations[static_cast<std::size_t>(x.configuration)].shape)];
+  auto const& shape =
+      space.shapes()[static_cast<std::size_t>(space.of().configurations[static_cast<std::size_t>(x.configuration)].shape)];
   spaces::stage_choice const& s = x.stages[stage];
   std::size_t widest = 0;
   for (std::size_t i = 0; i < s.segments.size(); ++i)
@@ -61,10 +62,12 @@ inline std::string cuts_of(spaces::plan_space const& space, spaces::choice const
   std::string text;
   for (std::size_t k = 0; k < key.variables.size(); ++k) {
     if (key.variables[k].what != spaces::table_key::variable::cut) continue;
-    spaces::searched_op const& op = space.model().segments[static_cast<std::size_t>(number)].ops[static_cast<std::size_t>(key.variables[k].op)];
+    spaces::searched_op const& op =
+        space.model().segments[static_cast<std::size_t>(number)].ops[static_cast<std::size_t>(key.variables[k].op)];
     const auto cut = key.cuts[k][static_cast<std::size_t>(s.segments[widest].options[k])];
     auto axis = [&](std::size_t d) { return cut[d] < 0 ? std::string("-") : std::string(op.info->dims[cut[d]].axis->name); };
-    text += (text.empty() ? "" : ", ") + std::string(space.graph().name(op.op).view()) + " (" + std::string(op.info->kind) + ") " + axis(0) + " x " + axis(1);
+    text += (text.empty() ? "" : ", ") + std::string(space.graph().name(op.op).view()) + " (" + std::string(op.info->kind) +
+            ") " + axis(0) + " x " + axis(1);
   }
   return text;
 }
@@ -117,11 +120,12 @@ inline search_report explain(spaces::plan_space const& space, spaces::exact_outc
     return std::string(text);
   };
   auto size = [&](double bytes) { return bytes >= 1 << 30 ? few(bytes / (1 << 30)) + " GiB" : few(bytes / (1 << 20)) + " MiB"; };
-  const std::string works = shape.schedule.splits()
-                                ? few(busy + slow.step_seconds) + " s of " + few(o.time) + " s, where gradients of weights fill what else would wait"
-                                : few(busy) + " s of " + few(o.time) + " s and brings gradients together for " + few(slow.step_seconds) + " s";
-  r.bound_by = "stage " + std::to_string(slowest) + " works for " + works + "; the fullest device holds " + size(o.memory) + " of " +
-               size(space.of().limit) + ", and " + (fits_free ? "no block runs again" : "blocks run again to fit");
+  const std::string works =
+      shape.schedule.splits()
+          ? few(busy + slow.step_seconds) + " s of " + few(o.time) + " s, where gradients of weights fill what else would wait"
+          : few(busy) + " s of " + few(o.time) + " s and brings gradients together for " + few(slow.step_seconds) + " s";
+  r.bound_by = "stage " + std::to_string(slowest) + " works for " + works + "; the fullest device holds " + size(o.memory) +
+               " of " + size(space.of().limit) + ", and " + (fits_free ? "no block runs again" : "blocks run again to fit");
   if (turned > 0) r.bound_by += ", heads and features of " + std::to_string(turned) + " of them in turns";
   return r;
 }
@@ -150,9 +154,9 @@ inline double least_memory_that_does(graph_data const& g, int forward_ops, costs
 }  // namespace detail
 
 // Throws error where no plan fits, naming what would do, or where the model has an axis without extent.
-template <class Model>
-search_result<Model> search(costs const& prices, constraints const& given = {}, as_training<Model> const& model = {},
-                            std::vector<binding> const& extents = {}, search_options const& how = {}) {
+template <class Model> search_result<Model> search(costs const& prices, constraints const& given = {},
+                                                   as_training<Model> const& model = {}, std::vector<binding> const& extents = {},
+                                                   search_options const& how = {}) {
   search_result<Model> r{plan<Model>(model, extents), 0, 0, 0, {}};
   auto const& g = r.plan.traced();
   if (const finding f = check_model(g)) throw error(describe(f));
@@ -164,9 +168,12 @@ search_result<Model> search(costs const& prices, constraints const& given = {}, 
   if (!o.best.found()) {
     const double limit = space.of().limit;
     if (space.shapes().empty() && !space.without_options().empty())
-      throw_error({"search: the constraint 'cuts' leaves op ", space.without_options(), " no way to lie on any grid: allow it replicas, or an axis"});
+      throw_error({"search: the constraint 'cuts' leaves op ", space.without_options(),
+                   " no way to lie on any grid: allow it replicas, or an axis"});
     const double least = detail::least_memory_that_does(g, g.forward_count, prices, given, limit);
-    if (least == spaces::infinite) throw_error({"search: no plan, whatever the memory; widen the constraints 'stages', 'stage_begins', 'devices_per_stage' or 'micro_batches'"});
+    if (least == spaces::infinite)
+      throw_error(
+          {"search: no plan, whatever the memory; widen the constraints 'stages', 'stage_begins', 'devices_per_stage' or 'micro_batches'"});
     throw_error({"search: no plan fits into the memory of ", limit / (1 << 20), " MiB per device; ", least / (1 << 20),
                  " MiB would do", given.memory > 0 ? " (constraint 'memory')" : " (the cluster's devices)"});
   }
@@ -179,9 +186,9 @@ search_result<Model> search(costs const& prices, constraints const& given = {}, 
   return r;
 }
 // With the costs of a cluster's roofline: `how.prices`.
-template <class Model>
-search_result<Model> search(cluster const& c, constraints const& given = {}, as_training<Model> const& model = {},
-                            std::vector<binding> const& extents = {}, search_options const& how = {}) {
+template <class Model> search_result<Model> search(cluster const& c, constraints const& given = {},
+                                                   as_training<Model> const& model = {}, std::vector<binding> const& extents = {},
+                                                   search_options const& how = {}) {
   return search<Model>(costs(c, how.prices), given, model, extents, how);
 }
 template <class Model, std::same_as<binding>... B>

@@ -16,27 +16,27 @@ namespace partita::spaces {
 // An op that runs because of a forward op, its letters in that one's.
 struct caused_op {
   op_info const* info = nullptr;
-  int letter[max_dims]{};           // of the forward op, or -1
+  int letter[max_dims]{};  // of the forward op, or -1
   std::size_t wholes[max_dims]{};
-  bool of_weights = false;          // the gradients of parameters alone wait for it
-  bool waits_with[max_inputs]{};    // an input that is a gradient, and of the ops that such ops wait with this is the first
+  bool of_weights = false;        // the gradients of parameters alone wait for it
+  bool waits_with[max_inputs]{};  // an input that is a gradient, and of the ops that such ops wait with this is the first
 };
 struct searched_weight {
-  int op = -1;                      // the parameter
-  std::vector<int> read_through;    // casts and views of it, which lie as it does
-  int letter[max_rank]{};           // per axis of the parameter: the reader's letter, or -1
-  bool owned = false;               // this reader is the first one: what is stored counts here
-  bool alone = true;                // and the only one: it may be stored cut (ZeRO 3)
+  int op = -1;                    // the parameter
+  std::vector<int> read_through;  // casts and views of it, which lie as it does
+  int letter[max_rank]{};         // per axis of the parameter: the reader's letter, or -1
+  bool owned = false;             // this reader is the first one: what is stored counts here
+  bool alone = true;              // and the only one: it may be stored cut (ZeRO 3)
   // used: as it is read, where that is another type; gradient: as it is summed; term: as one is made
   double stored_bytes = 0, used_bytes = 0, gradient_bytes = 0, term_bytes = 0, state_bytes = 0;
-  std::vector<caused_op> updates;   // letters are the parameter's axes
+  std::vector<caused_op> updates;  // letters are the parameter's axes
   bool trained = false;
 };
 struct searched_input {
   int tensor = -1;
-  bool activation = false;          // made by an op of the chain
-  int weight = -1;                  // into searched_op::weights
-  bool backward_reads = false;      // an op that this one causes reads it
+  bool activation = false;      // made by an op of the chain
+  int weight = -1;              // into searched_op::weights
+  bool backward_reads = false;  // an op that this one causes reads it
 };
 struct searched_op {
   int op = -1;
@@ -60,19 +60,19 @@ struct searched_tensor {
   bool differentiable = false;
 };
 struct segment {
-  std::string name;                 // "block.3", or "" between blocks
-  int block = -1;                   // index of the scope, or -1
+  std::string name;  // "block.3", or "" between blocks
+  int block = -1;    // index of the scope, or -1
   std::vector<searched_op> ops;
   std::vector<int> enters, leaves;  // tensors that cross its first and last boundary
   int kind = -1;
-  int rule = 0;                     // whether it may, must or must not be run again
+  int rule = 0;  // whether it may, must or must not be run again
 };
 struct segmented_model {
   graph_data const* graph = nullptr;
   axis_info const* batch = nullptr;
-  std::size_t samples = 1;          // the batch's extent
+  std::size_t samples = 1;  // the batch's extent
   std::vector<segment> segments;
-  std::vector<int> first_of_kind;   // a segment of each kind
+  std::vector<int> first_of_kind;        // a segment of each kind
   std::vector<searched_tensor> tensors;  // by tensor id of the graph; filled for activations
 };
 
@@ -300,9 +300,8 @@ class segmenter {
             if (x.info->dims[d].axis->id == axis->id) return d;
           return -1;
         };
-        if (std::any_of(s.ops.begin(), s.ops.end(), [&](searched_op const& x) {
-              return letter(x) >= 0 && x.turns_along >= 0 && x.turns_along != letter(x);
-            }))
+        if (std::any_of(s.ops.begin(), s.ops.end(),
+                        [&](searched_op const& x) { return letter(x) >= 0 && x.turns_along >= 0 && x.turns_along != letter(x); }))
           continue;
         for (searched_op& x : s.ops)
           if (const int d = letter(x); d >= 0) x.turns_along = d;

@@ -40,7 +40,8 @@ class sequences {
   std::vector<run_of_segments> runs(int sequence) const {
     std::vector<run_of_segments> all;
     for (int s = sequence; s != empty; s = nodes_[static_cast<std::size_t>(s)].shortened) {
-      if (const int kind = nodes_[static_cast<std::size_t>(s)].kind; all.empty() || all.back().kind != kind) all.push_back({kind, 0});
+      if (const int kind = nodes_[static_cast<std::size_t>(s)].kind; all.empty() || all.back().kind != kind)
+        all.push_back({kind, 0});
       ++all.back().count;
     }
     std::reverse(all.begin(), all.end());

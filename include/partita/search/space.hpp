@@ -46,12 +46,14 @@ class plan_space {
 
   // What the variables of a segment's table mean on a grid of a shape.
   table_key const& key_of(int segment, shape_info const& s, int grid, int variant = 0) const {
-    const auto [place, fresh] = keys_.try_emplace({model_.segments[static_cast<std::size_t>(segment)].kind, s.devices, s.micro_batches, grid, variant, static_cast<int>(s.schedule.kind)});
+    const auto [place, fresh] = keys_.try_emplace({model_.segments[static_cast<std::size_t>(segment)].kind, s.devices,
+                                                   s.micro_batches, grid, variant, static_cast<int>(s.schedule.kind)});
     table_key& key = place->second;
     if (!fresh) return key;
     grid_costs g(*costs_, s.grids[static_cast<std::size_t>(grid)].first, s.grids[static_cast<std::size_t>(grid)].second);
     table_builder b(model_, rules(), g, options_of(s), boundary_);
-    b.build(model_.segments[static_cast<std::size_t>(segment)], segment == 0, segment + 1 == segments(), way(segment, variant), &key);
+    b.build(model_.segments[static_cast<std::size_t>(segment)], segment == 0, segment + 1 == segments(), way(segment, variant),
+            &key);
     return key;
   }
   // An op that the constraints on cuts leave no way to lie on the last grid that was looked at; or nothing.
@@ -121,7 +123,9 @@ class plan_space {
     return o;
   }
   rules_on_cuts rules() const { return {given_.cuts, rule_sets_}; }
-  cut_options options_on(grid_costs const& g, shape_info const& s) const { return {model_, rules(), g, micro_samples_of(s), boundary_}; }
+  cut_options options_on(grid_costs const& g, shape_info const& s) const {
+    return {model_, rules(), g, micro_samples_of(s), boundary_};
+  }
   std::vector<int> device_counts() const {
     std::set<int> all;
     if (!given_.devices_per_stage.empty()) all.insert(given_.devices_per_stage.begin(), given_.devices_per_stage.end());
@@ -227,7 +231,8 @@ class plan_space {
       for (int t : s.enters) k.flight_again += bytes_of(t, micro_samples) / n;
       k.flight_kept = k.flight_again + kept;
       const std::vector<way_to_run> ways = ways_of(first);
-      if (std::any_of(ways.begin(), ways.end(), [](way_to_run const& way) { return way.turns > 1; })) k.flight_kept = k.flight_again;
+      if (std::any_of(ways.begin(), ways.end(), [](way_to_run const& way) { return way.turns > 1; }))
+        k.flight_kept = k.flight_again;
       else if (ways.front().again) {
         k.seconds += forward;
         k.flight_kept = k.flight_again;
@@ -239,7 +244,8 @@ class plan_space {
   double bytes_of(int tensor, std::size_t micro_samples) const {
     searched_tensor const& x = model_.tensors[static_cast<std::size_t>(tensor)];
     double b = static_cast<double>(size_of(x.as->type));
-    for (int a = 0; a < x.as->rank; ++a) b *= static_cast<double>(x.is_batch[a] ? std::min(x.wholes[a], micro_samples) : x.wholes[a]);
+    for (int a = 0; a < x.as->rank; ++a)
+      b *= static_cast<double>(x.is_batch[a] ? std::min(x.wholes[a], micro_samples) : x.wholes[a]);
     return b;
   }
   static double held_by(searched_weight const& w) { return w.stored_bytes + w.used_bytes + w.gradient_bytes + w.state_bytes; }
@@ -251,7 +257,8 @@ class plan_space {
     problem_.limit = given_.memory > 0 ? given_.memory : least_memory();
     const double work = least_work(), held = least_held();
     const std::vector<searched_schedule> schedules = searched_schedule::all_of(given_);
-    const bool begins_anywhere = std::find(problem_.may_begin.begin(), problem_.may_begin.end(), false) == problem_.may_begin.end();
+    const bool begins_anywhere =
+        std::find(problem_.may_begin.begin(), problem_.may_begin.end(), false) == problem_.may_begin.end();
     std::vector<int> stages = given_.stages;
     if (stages.empty())
       for (int p = 1; p <= segments(); ++p) stages.push_back(p);
@@ -273,7 +280,8 @@ class plan_space {
           for (int p : stages) {
             if (static_cast<long>(p) * n > available_ || p > segments() || p * n * problem_.limit < held) continue;
             if (!schedule.possible(problem_.chain, p, m)) continue;
-            problem_.configurations.push_back({static_cast<int>(shapes_.size()), p, rule, per_micro_batch * (fill + (m - fill) / p) + sum.step / p});
+            problem_.configurations.push_back(
+                {static_cast<int>(shapes_.size()), p, rule, per_micro_batch * (fill + (m - fill) / p) + sum.step / p});
             used = true;
           }
           if (!used) continue;
@@ -305,7 +313,9 @@ class plan_space {
       grid_choice choice;
       for (int first : model_.first_of_kind) {
         segment const& of = model_.segments[static_cast<std::size_t>(first)];
-        auto made = [&](way_to_run how) { return std::make_shared<table const>(b.build(of, first == 0, first + 1 == segments(), how)); };
+        auto made = [&](way_to_run how) {
+          return std::make_shared<table const>(b.build(of, first == 0, first + 1 == segments(), how));
+        };
         const auto whole = made({});
         std::vector<variant> variants;
         const std::vector<way_to_run> ways = ways_of(first);
@@ -329,7 +339,8 @@ class plan_space {
           r.crossings.emplace_back();
           if (first == 0) continue;
           std::vector<int> const& tensors = model_.segments[static_cast<std::size_t>(first)].enters;
-          const auto left = options_on(grids[from], s).boundary_shares(tensors), entered = options_on(grids[to], s).boundary_shares(tensors);
+          const auto left = options_on(grids[from], s).boundary_shares(tensors),
+                     entered = options_on(grids[to], s).boundary_shares(tensors);
           for (auto const& x : left)
             for (auto const& y : entered) {
               double seconds = 0;
@@ -356,7 +367,8 @@ class plan_space {
   std::vector<shape_needs> needs_;  // by shape
   problem problem_;
   int available_ = 1;
-  mutable std::map<std::tuple<int, int, int, int, int, int>, table_key> keys_;  // by kind, devices, micro-batches, grid, variant, schedule
+  mutable std::map<std::tuple<int, int, int, int, int, int>, table_key>
+      keys_;  // by kind, devices, micro-batches, grid, variant, schedule
   std::string without_options_;
 };
 

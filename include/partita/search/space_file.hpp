@@ -21,14 +21,12 @@ inline constexpr int space_file_version = 1;
 
 namespace space_file {
 struct pair {
-  BOOST_HANA_DEFINE_STRUCT(pair,
-    (int, a), (int, b),
-    (std::vector<std::vector<double>>, costs));  // [option of a * options of b + option of b]
+  BOOST_HANA_DEFINE_STRUCT(pair, (int, a), (int, b),
+                           (std::vector<std::vector<double>>, costs));  // [option of a * options of b + option of b]
 };
 struct table {
-  BOOST_HANA_DEFINE_STRUCT(table,
-    (std::vector<std::vector<std::vector<double>>>, variables),  // [variable][option]: a cost
-    (std::vector<space_file::pair>, pairs));
+  BOOST_HANA_DEFINE_STRUCT(table, (std::vector<std::vector<std::vector<double>>>, variables),  // [variable][option]: a cost
+                           (std::vector<space_file::pair>, pairs));
 };
 struct variant {
   BOOST_HANA_DEFINE_STRUCT(variant, (int, table), (bool, replays));
@@ -37,30 +35,21 @@ struct grid {
   BOOST_HANA_DEFINE_STRUCT(grid, (std::vector<std::vector<space_file::variant>>, kinds));
 };
 struct shape {
-  BOOST_HANA_DEFINE_STRUCT(shape,
-    (int, devices), (int, micro_batches),
-    (std::vector<space_file::grid>, grids),
-    (std::vector<std::vector<double>>, crossings));
+  BOOST_HANA_DEFINE_STRUCT(shape, (int, devices), (int, micro_batches), (std::vector<space_file::grid>, grids),
+                           (std::vector<std::vector<double>>, crossings));
 };
 struct configuration {
-  BOOST_HANA_DEFINE_STRUCT(configuration,
-    (int, shape), (int, stages),
-    (std::string, holds),  // one of `holds_names`
-    (double, fill),
-    (std::optional<int>, chunks));  // absent: 1
+  BOOST_HANA_DEFINE_STRUCT(configuration, (int, shape), (int, stages), (std::string, holds),  // one of `holds_names`
+                           (double, fill), (std::optional<int>, chunks));                     // absent: 1
 };
 struct document {
-  BOOST_HANA_DEFINE_STRUCT(document,
-    (std::string, format), (int, version), (std::string, about),
-    (std::vector<int>, chain),
-    (std::vector<int>, may_begin),         // 0 or 1; absent: with any
-    (std::optional<double>, limit),  // absent: none
-    (std::vector<space_file::table>, tables),
-    (std::vector<space_file::shape>, shapes),
-    (std::vector<space_file::configuration>, configurations),
-    (std::vector<double>, times),     // of every choice, in the order of brute force
-    (std::vector<double>, memories),
-    (std::optional<double>, optimum));  // absent: none fits
+  BOOST_HANA_DEFINE_STRUCT(document, (std::string, format), (int, version), (std::string, about), (std::vector<int>, chain),
+                           (std::vector<int>, may_begin),   // 0 or 1; absent: with any
+                           (std::optional<double>, limit),  // absent: none
+                           (std::vector<space_file::table>, tables), (std::vector<space_file::shape>, shapes),
+                           (std::vector<space_file::configuration>, configurations),
+                           (std::vector<double>, times),  // of every choice, in the order of brute force
+                           (std::vector<double>, memories), (std::optional<double>, optimum));  // absent: none fits
 };
 }  // namespace space_file
 
@@ -76,7 +65,9 @@ inline space_file::document describe_space(problem const& p, std::string about) 
   d.may_begin.assign(p.may_begin.begin(), p.may_begin.end());
   if (p.limit != infinite) d.limit = p.limit;
   std::vector<std::pair<table const*, std::shared_ptr<table const>>> known;
-  auto list = [](cost const& c) { return std::vector<double>{c.forward, c.backward, c.step, c.held, c.entry, c.kept, c.transient}; };
+  auto list = [](cost const& c) {
+    return std::vector<double>{c.forward, c.backward, c.step, c.held, c.entry, c.kept, c.transient};
+  };
   auto number = [&](std::shared_ptr<table const> const& t) {
     for (std::size_t i = 0; i < known.size(); ++i)
       if (known[i].first == t.get()) return static_cast<int>(i);
@@ -84,14 +75,16 @@ inline space_file::document describe_space(problem const& p, std::string about) 
     space_file::table f;
     for (int v = 0; v < t->variables(); ++v) {
       f.variables.emplace_back();
-      for (int o = 0; o < t->options[static_cast<std::size_t>(v)]; ++o) f.variables.back().push_back(list(t->own[t->index(v, o)]));
+      for (int o = 0; o < t->options[static_cast<std::size_t>(v)]; ++o)
+        f.variables.back().push_back(list(t->own[t->index(v, o)]));
     }
     for (table::pair const& x : t->pairs) {
       space_file::pair q;
       q.a = x.a;
       q.b = x.b;
       for (int i = 0; i < t->options[static_cast<std::size_t>(x.a)]; ++i)
-        for (int j = 0; j < t->options[static_cast<std::size_t>(x.b)]; ++j) q.costs.push_back(list(t->pair_costs[t->index(x, i, j)]));
+        for (int j = 0; j < t->options[static_cast<std::size_t>(x.b)]; ++j)
+          q.costs.push_back(list(t->pair_costs[t->index(x, i, j)]));
       f.pairs.push_back(std::move(q));
     }
     d.tables.push_back(std::move(f));
@@ -155,7 +148,8 @@ inline problem problem_of(space_file::document const& d) {
     for (space_file::pair const& x : f.pairs) {
       if (x.a < 0 || x.b < 0 || x.a >= t->variables() || x.b >= t->variables() ||
           x.costs.size() != f.variables[static_cast<std::size_t>(x.a)].size() * f.variables[static_cast<std::size_t>(x.b)].size())
-        throw error("a pair of variables " + std::to_string(x.a) + " and " + std::to_string(x.b) + " has the wrong number of costs");
+        throw error("a pair of variables " + std::to_string(x.a) + " and " + std::to_string(x.b) +
+                    " has the wrong number of costs");
       t->add_pair(x.a, x.b, prices(x.costs));
     }
     check_table(*t, words({"tables[", tables.size(), "]"}));

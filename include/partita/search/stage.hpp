@@ -25,9 +25,9 @@ struct way_through {
 struct stage_entry {
   // Of any way from this entry to this exit: time per micro-batch; what it is worth; the same with a quarter of the step.
   double least_time = infinite, least_worth = infinite, least_mixed = infinite;
-  double solved = -infinite;      // every way worth at most this is among the points, or no better than one of them
-  bool stuck = false;             // more ways than may be listed
-  bool sketched = false;          // some ways were looked for
+  double solved = -infinite;  // every way worth at most this is among the points, or no better than one of them
+  bool stuck = false;         // more ways than may be listed
+  bool sketched = false;      // some ways were looked for
   std::vector<stage_point> points;
 };
 struct stage_case {
@@ -124,7 +124,9 @@ class stage_problem {
     }
     return chosen;
   }
-  matrix const& block(int kind, bool replays, double level, aim a, double mu) { return g_->block(kind, replays, level, a, mu, in_flight_); }
+  matrix const& block(int kind, bool replays, double level, aim a, double mu) {
+    return g_->block(kind, replays, level, a, mu, in_flight_);
+  }
 
  private:
   // In longer runs it is told apart whether any segment is run again. Of 31 blocks on two devices, with 4 layouts between
@@ -145,7 +147,8 @@ class stage_problem {
 
   // Both one after the other; the last count stands for itself and all above.
   by_count join(by_count const& a, by_count const& b) const {
-    by_count r(std::min(static_cast<std::size_t>(counted_) + 1, a.size() + b.size() - 1), matrix(a.front().rows, b.front().columns));
+    by_count r(std::min(static_cast<std::size_t>(counted_) + 1, a.size() + b.size() - 1),
+               matrix(a.front().rows, b.front().columns));
     for (std::size_t i = 0; i < a.size(); ++i)
       for (std::size_t j = 0; j < b.size(); ++j) {
         if (a[i].least() == infinite || b[j].least() == infinite) continue;
@@ -256,7 +259,9 @@ class stage_problem {
     }
     return total;
   }
-  line decode(stage_case const& c, aim a, double mu, aim valued, int i, int j) { return line_of(cheapest(c, a, mu, i, j), valued); }
+  line decode(stage_case const& c, aim a, double mu, aim valued, int i, int j) {
+    return line_of(cheapest(c, a, mu, i, j), valued);
+  }
   way_through const& decode_block(int kind, bool replays, double level, aim a, double mu, int from, int to) {
     const auto [place, fresh] = decoded_.try_emplace({kind, replays, level, a.time, a.step, mu, from, to});
     way_through& r = place->second;

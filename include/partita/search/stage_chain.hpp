@@ -32,7 +32,8 @@ class chain_finder {
     places_.assign(static_cast<std::size_t>(stages_) + 1, {});
     for (int k = 0; k < stages_; ++k)
       for (auto const& x : spans_[static_cast<std::size_t>(k)])
-        if (auto& places = places_[static_cast<std::size_t>(k)]; places.empty() || places.back() != x.begin) places.push_back(x.begin);
+        if (auto& places = places_[static_cast<std::size_t>(k)]; places.empty() || places.back() != x.begin)
+          places.push_back(x.begin);
     places_.back().push_back(p.segments());
     for (int g = 0; g < s.grids(); ++g)
       for (auto const& pieces : s.grid(g).kinds())
@@ -70,7 +71,9 @@ class chain_finder {
   };
 
   int grids() const { return s_.grids(); }
-  std::size_t state(int place, int grid, int boundary) const { return static_cast<std::size_t>((place * grids() + grid) * widest_ + boundary); }
+  std::size_t state(int place, int grid, int boundary) const {
+    return static_cast<std::size_t>((place * grids() + grid) * widest_ + boundary);
+  }
   std::size_t states(int s) const { return state(static_cast<int>(places_[static_cast<std::size_t>(s)].size()), 0, 0); }
   int number(int s, int place) const {
     auto const& all = places_[static_cast<std::size_t>(s)];
@@ -128,11 +131,13 @@ class chain_finder {
       if (s == 0) return;
       auto& before = out_[static_cast<std::size_t>(s)];
       before.assign(states(s), {});
-      each_crossing(s, [](std::size_t) { return true; }, [&](std::size_t from, std::size_t to, double crossing) {
-        if (in[to].sum == infinite) return;
-        before[from].sum = std::min(before[from].sum, crossing + in[to].sum);
-        before[from].largest = std::min(before[from].largest, in[to].largest);
-      });
+      each_crossing(
+          s, [](std::size_t) { return true; },
+          [&](std::size_t from, std::size_t to, double crossing) {
+            if (in[to].sum == infinite) return;
+            before[from].sum = std::min(before[from].sum, crossing + in[to].sum);
+            before[from].largest = std::min(before[from].largest, in[to].largest);
+          });
     }
   }
   // Into stage s: from a state in which the stage before is left, if `from` wants it, to one in which it is entered.
@@ -151,7 +156,8 @@ class chain_finder {
   }
 
   void add(std::vector<int>& of_state, label const& l, ahead const& after, double cut) {
-    if (after.sum == infinite || l.largest == infinite || fill_ * (l.sum + after.sum) + std::max(l.largest, after.largest) >= cut) return;
+    if (after.sum == infinite || l.largest == infinite || fill_ * (l.sum + after.sum) + std::max(l.largest, after.largest) >= cut)
+      return;
     for (int k : of_state) {
       label const& o = labels_[static_cast<std::size_t>(k)];
       if (o.sum <= l.sum && o.largest <= l.largest && o.crossing <= l.crossing) return;
@@ -167,7 +173,8 @@ class chain_finder {
   // micro-batch, the more per step.
   template <class Visit> void bounds_of(known_stage const& k, int i, int j, Visit&& visit) const {
     constexpr int steps = 4;
-    const double time = k.least_time(i, j), worth = k.least_open(i, j), mixed = k.least_mixed(i, j), meets = (4 * mixed - worth) / (3 * m_);
+    const double time = k.least_time(i, j), worth = k.least_open(i, j), mixed = k.least_mixed(i, j),
+                 meets = (4 * mixed - worth) / (3 * m_);
     if (stages_ == 1 || !(meets > time)) return visit(time, worth);
     for (int n = 0; n < steps; ++n) {
       const double from = time + n * (meets - time) / steps, to = time + (n + 1) * (meets - time) / steps;
@@ -185,20 +192,23 @@ class chain_finder {
       out.assign(states(s + 1), {});
       const std::vector<char> begun = labelled(s, in);
       for (std::size_t r = 0; r < refs_[static_cast<std::size_t>(s)].size(); ++r)
-        if (begun[static_cast<std::size_t>(refs_[static_cast<std::size_t>(s)][r].begin)]) through(s, static_cast<int>(r), in, out, after, cut);
+        if (begun[static_cast<std::size_t>(refs_[static_cast<std::size_t>(s)][r].begin)])
+          through(s, static_cast<int>(r), in, out, after, cut);
       if (s + 1 == stages_) break;
       auto const& ahead_of = in_[static_cast<std::size_t>(s) + 1];
       in.assign(states(s + 1), {});
-      each_crossing(s + 1, [&](std::size_t from) { return !out[from].empty(); }, [&](std::size_t from, std::size_t to, double crossing) {
-        for (int before : out[from]) {
-          label l = labels_[static_cast<std::size_t>(before)];
-          l.crossing = crossing;
-          l.sum += crossing;
-          l.before = before;
-          l.stage = -1;
-          add(in[to], l, ahead_of[to], cut);
-        }
-      });
+      each_crossing(
+          s + 1, [&](std::size_t from) { return !out[from].empty(); },
+          [&](std::size_t from, std::size_t to, double crossing) {
+            for (int before : out[from]) {
+              label l = labels_[static_cast<std::size_t>(before)];
+              l.crossing = crossing;
+              l.sum += crossing;
+              l.before = before;
+              l.stage = -1;
+              add(in[to], l, ahead_of[to], cut);
+            }
+          });
     }
     int best = -1;
     for (auto const& of_state : out)
@@ -213,7 +223,8 @@ class chain_finder {
       if (!in[at].empty()) any[at / static_cast<std::size_t>(grids() * widest_)] = true;
     return any;
   }
-  void through(int s, int ref, std::vector<std::vector<int>> const& in, std::vector<std::vector<int>>& out, std::vector<ahead> const& after, double cut) {
+  void through(int s, int ref, std::vector<std::vector<int>> const& in, std::vector<std::vector<int>>& out,
+               std::vector<ahead> const& after, double cut) {
     stage_ref const& r = refs_[static_cast<std::size_t>(s)][static_cast<std::size_t>(ref)];
     known_stage const& k = *r.of;
     for (int i = 0; i < k.worth.rows; ++i)

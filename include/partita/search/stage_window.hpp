@@ -37,7 +37,8 @@ class stage_window {
       std::vector<double>& sums = memory_[w];
       if (!sums.empty()) continue;
       std::vector<double> own;
-      for (std::size_t k = 0; k < of_kind.size(); ++k) own.push_back(of_kind[k].time < infinite ? memory(w, static_cast<int>(k)) : 0);
+      for (std::size_t k = 0; k < of_kind.size(); ++k)
+        own.push_back(of_kind[k].time < infinite ? memory(w, static_cast<int>(k)) : 0);
       sums.assign(1, 0);
       for (int k : q_.chain()) sums.push_back(sums.back() + own[static_cast<std::size_t>(k)]);
     }
@@ -104,7 +105,9 @@ class stage_window {
   }
   bool begins(int b) const { return b == 0 || p_.begins(b); }
   int far(int s, int b) const { return far_[static_cast<std::size_t>(s)][static_cast<std::size_t>(b)]; }
-  std::size_t at(int s, int b) const { return static_cast<std::size_t>(s) * static_cast<std::size_t>(n_ + 1) + static_cast<std::size_t>(b); }
+  std::size_t at(int s, int b) const {
+    return static_cast<std::size_t>(s) * static_cast<std::size_t>(n_ + 1) + static_cast<std::size_t>(b);
+  }
   // Per begin the last end that fits; what fits does so without its first or last segment.
   template <class Fits> std::vector<int> furthest(Fits&& fits) const {
     std::vector<int> far(static_cast<std::size_t>(n_));
@@ -131,7 +134,8 @@ class stage_window {
     std::vector<int> before(static_cast<std::size_t>(n_) + 2);  // how many ends before it lead on
     for (int s = stages_; s-- > 0;) {
       before[0] = 0;
-      for (int e = 0; e <= n_; ++e) before[static_cast<std::size_t>(e) + 1] = before[static_cast<std::size_t>(e)] + leads_[at(s + 1, e)];
+      for (int e = 0; e <= n_; ++e)
+        before[static_cast<std::size_t>(e) + 1] = before[static_cast<std::size_t>(e)] + leads_[at(s + 1, e)];
       for (int b = 0; b < n_; ++b)
         leads_[at(s, b)] = begins(b) && before[static_cast<std::size_t>(far(s, b)) + 1] > before[static_cast<std::size_t>(b) + 1];
     }
@@ -142,12 +146,12 @@ class stage_window {
   int stages_, n_;
   double fill_, limit_ = infinite;
   std::vector<int> in_flight_;
-  std::vector<double> time_, worth_;                 // sums from the first segment on
-  std::map<int, std::vector<double>> memory_;        // by micro-batches in flight
-  std::vector<int> in_time_;                         // per begin, the last end that no plan of the width rules out
-  std::vector<std::vector<int>> far_;                // [stage][begin], within memory as well
-  std::vector<char> reached_, leads_;                // [stage][begin]
-  std::map<int, std::vector<int>> from_;             // per begin, names of what begins there, by length
+  std::vector<double> time_, worth_;           // sums from the first segment on
+  std::map<int, std::vector<double>> memory_;  // by micro-batches in flight
+  std::vector<int> in_time_;                   // per begin, the last end that no plan of the width rules out
+  std::vector<std::vector<int>> far_;          // [stage][begin], within memory as well
+  std::vector<char> reached_, leads_;          // [stage][begin]
+  std::map<int, std::vector<int>> from_;       // per begin, names of what begins there, by length
 };
 
 }  // namespace partita::spaces

@@ -13,9 +13,9 @@ namespace partita::spaces {
 struct table_key {
   struct variable {
     enum kind { boundary, cut, gathered, zero } what = boundary;
-    int op = -1;      // index in the segment
-    int tensor = -1;  // gathered: of the segment's first of its kind
-    int weight = -1;  // zero: of the op's
+    int op = -1;                // index in the segment
+    int tensor = -1;            // gathered: of the segment's first of its kind
+    int weight = -1;            // zero: of the op's
     std::vector<int> stages{};  // ZeRO stages. zero: per option; cut: per weight, -1 where there is a choice
   };
   std::vector<variable> variables;
@@ -78,8 +78,10 @@ class table_builder {
       r.kept = 0;
       for (made const& output : tensors) {
         if (output.from_op != op || x.info->is_view) continue;
-        const double bytes = cuts_.bytes_of(output.tensor) * grid_.share(cuts_.operand_lies(x.info->outputs[output.output], c, false));
-        const bool read_again = std::any_of(output.readers.begin(), output.readers.end(), [&](use const& u) { return is_turned(u.op); });
+        const double bytes =
+            cuts_.bytes_of(output.tensor) * grid_.share(cuts_.operand_lies(x.info->outputs[output.output], c, false));
+        const bool read_again =
+            std::any_of(output.readers.begin(), output.readers.end(), [&](use const& u) { return is_turned(u.op); });
         if (axis_of_turns(output) >= 0) r.kept += x.output_kept[output.output] ? bytes / how.turns : 0;
         else if (x.output_kept[output.output] || read_again) (how.rest ? r.kept : r.entry) += bytes;
       }
@@ -117,7 +119,8 @@ class table_builder {
       const std::vector<cost> of_op = own;
       table_key::variable v{table_key::variable::cut, static_cast<int>(i), -1};
       for (std::size_t w = 0; w < s.ops[i].weights.size(); ++w) {
-        weight_table made = costs_.weight_costs(s.ops[i].weights[w], cuts, behind, is_turned(op) ? how.turns : 1, s.ops[i].turns_along);
+        weight_table made =
+            costs_.weight_costs(s.ops[i].weights[w], cuts, behind, is_turned(op) ? how.turns : 1, s.ops[i].turns_along);
         for (std::size_t z = 0; z < made.costs.size(); ++z)  // what is gathered is there beside what the op needs itself
           if (made.costs[z].transient > 0) made.costs[z].transient += of_op[z / made.stages.size()].transient;
         if (made.stages.size() == 1) {
@@ -137,7 +140,8 @@ class table_builder {
     std::vector<pending> pairs;
     for (open_choice& z : zero) {
       const std::size_t n = z.costs.stages.size();
-      const int v = add({table_key::variable::zero, z.op, -1, z.weight, z.costs.stages}, std::vector<cut_option>(n), std::vector<cost>(n));
+      const int v =
+          add({table_key::variable::zero, z.op, -1, z.weight, z.costs.stages}, std::vector<cut_option>(n), std::vector<cost>(n));
       pairs.push_back({variable_of[static_cast<std::size_t>(z.op)], v, std::move(z.costs.costs)});
     }
     // the exit comes last
@@ -162,8 +166,9 @@ class table_builder {
       // As it is made, and as the maker reads the gradient: where the value was partial, whole.
       std::vector<lies> made_as, gradient_wanted;
       for (cut_option const& c : k.cuts[static_cast<std::size_t>(from)]) {
-        made_as.push_back(x.from_op < 0 ? cuts_.boundary_lies(x.tensor, c)
-                                        : cuts_.operand_lies(s.ops[static_cast<std::size_t>(x.from_op)].info->outputs[x.output], c, true));
+        made_as.push_back(x.from_op < 0
+                              ? cuts_.boundary_lies(x.tensor, c)
+                              : cuts_.operand_lies(s.ops[static_cast<std::size_t>(x.from_op)].info->outputs[x.output], c, true));
         gradient_wanted.push_back(made_as.back());
         for (auto& by : gradient_wanted.back().by)
           if (by == lies::partial) by = lies::none;
@@ -176,7 +181,9 @@ class table_builder {
           all.push_back(cuts_.operand_lies(as, c, makes));
         return all;
       };
-      auto is_kept = [&](use const& u) { return is_turned(u.op) || s.ops[static_cast<std::size_t>(u.op)].inputs[static_cast<std::size_t>(u.input)].backward_reads; };
+      auto is_kept = [&](use const& u) {
+        return is_turned(u.op) || s.ops[static_cast<std::size_t>(u.op)].inputs[static_cast<std::size_t>(u.input)].backward_reads;
+      };
       // From every way that it lies at one variable to every way at another, and the gradient back.
       auto arrivals = [&](std::vector<lies> const& have, std::vector<lies> const& want, bool kept, std::vector<lies> const& back,
                           std::vector<lies> const& back_to) {
@@ -191,8 +198,9 @@ class table_builder {
             }
             if (about.differentiable) c.backward = times * change.seconds(back[j], back_to[i]);
             if (how.turns < 2) continue;
-            if (along >= 0 && !same_on(along, have[i], want[j])) c.forward += changes::impossible;  // turns are parts of what a device has
-            if (along < 0 && !how.rest) {  // not of what runs again
+            if (along >= 0 && !same_on(along, have[i], want[j]))
+              c.forward += changes::impossible;  // turns are parts of what a device has
+            if (along < 0 && !how.rest) {        // not of what runs again
               c.backward += std::exchange(c.forward, 0.0);
               c.entry += std::exchange(c.kept, 0.0);
             }
@@ -215,7 +223,8 @@ class table_builder {
           values.push_back(forms[f].value);
           gradients.push_back(forms[f].gradient);
           if (about.differentiable)
-            sums[f].backward = (static_cast<double>(users) - 1) * grid_.of().pass_over(3 * bytes * grid_.share(forms[f].gradient));
+            sums[f].backward =
+                (static_cast<double>(users) - 1) * grid_.of().pass_over(3 * bytes * grid_.share(forms[f].gradient));
         }
         const int hub = add({table_key::variable::gathered, -1, x.tensor}, std::move(cuts), sums);
         const bool kept = std::any_of(x.readers.begin(), x.readers.end(), is_kept);
@@ -236,7 +245,8 @@ class table_builder {
         const changes change(grid_, bytes);
         const bool differentiable = m_.tensors[static_cast<std::size_t>(x->tensor)].differentiable;
         const bool from_hub = k.variables[static_cast<std::size_t>(from)].what == table_key::variable::gathered;
-        const std::vector<cut_options::gathered_option> forms = from_hub ? cuts_.gathered_options(x->tensor) : std::vector<cut_options::gathered_option>{};
+        const std::vector<cut_options::gathered_option> forms =
+            from_hub ? cuts_.gathered_options(x->tensor) : std::vector<cut_options::gathered_option>{};
         std::vector<cost> costs;
         for (std::size_t i = 0; i < k.cuts[static_cast<std::size_t>(from)].size(); ++i) {
           lies have, gradient;
@@ -245,8 +255,9 @@ class table_builder {
             gradient = forms[i].gradient;
           } else {
             cut_option const& c = k.cuts[static_cast<std::size_t>(from)][i];
-            have = x->from_op < 0 ? cuts_.boundary_lies(x->tensor, c)
-                                  : cuts_.operand_lies(s.ops[static_cast<std::size_t>(x->from_op)].info->outputs[x->output], c, true);
+            have = x->from_op < 0
+                       ? cuts_.boundary_lies(x->tensor, c)
+                       : cuts_.operand_lies(s.ops[static_cast<std::size_t>(x->from_op)].info->outputs[x->output], c, true);
             gradient = have;
             for (auto& by : gradient.by)
               if (by == lies::partial) by = lies::none;

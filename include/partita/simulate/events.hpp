@@ -14,7 +14,7 @@ namespace partita::detail::simulating {
 
 // An instruction's price: seconds from when all are there, and who has to be.
 struct price {
-  int meeting = -1;    // into meetings; -1: needs nobody else
+  int meeting = -1;  // into meetings; -1: needs nobody else
   double seconds = 0;
 };
 struct link_use {
@@ -23,21 +23,21 @@ struct link_use {
 };
 // One communication, as seen by the classes that take part in it.
 struct meeting {
-  int missing = 0;   // classes that have not come yet
-  double ready = 0;  // when the last one came
+  int missing = 0;                           // classes that have not come yet
+  double ready = 0;                          // when the last one came
   std::vector<std::pair<int, int>> members;  // class, instruction
   std::vector<link_use> uses;
 };
 // A class's program as far as the clock needs it.
 struct runner {
   int rank = 0;
-  std::vector<price> prices;         // by instruction
-  std::vector<int> waits_for;        // how many of the other lane's have to be done
-  std::vector<bool> moves;           // it communicates, whichever lane it runs in
+  std::vector<price> prices;   // by instruction
+  std::vector<int> waits_for;  // how many of the other lane's have to be done
+  std::vector<bool> moves;     // it communicates, whichever lane it runs in
   std::vector<instruction_time> times;
-  std::vector<int> lanes[2];         // instructions in order
+  std::vector<int> lanes[2];  // instructions in order
   std::size_t next[2]{};
-  bool waits[2]{};                   // for the others of a meeting
+  bool waits[2]{};  // for the others of a meeting
 };
 
 class event_loop {
@@ -136,7 +136,9 @@ class event_loop {
 // The parts of a step of `step` seconds. Two passes over two lanes, each in order of time.
 inline step_parts parts_of(runner const& r, double step) {
   step_parts s;
-  struct span { double begin, end; };
+  struct span {
+    double begin, end;
+  };
   std::vector<span> busy, moving;
   for (int lane = 0; lane < 2; ++lane)
     for (int at : r.lanes[lane]) {

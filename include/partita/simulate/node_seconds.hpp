@@ -30,7 +30,8 @@ constexpr int part_at(layout const& l, int level) {
 }
 // Along every dimension of the grid whose cut changes, the collective that changes it; one for all along which partial results
 // become whole, as where gradients are brought together over several.
-template <class Costs> constexpr double change(graph_data const& g, operand const& x, layout const& from, layout const& to, Costs const& k) {
+template <class Costs>
+constexpr double change(graph_data const& g, operand const& x, layout const& from, layout const& to, Costs const& k) {
   double seconds = 0;
   layout now;
   now.where = from.where;

@@ -96,8 +96,8 @@ inline std::vector<bool> kept_values(graph_data const& g, completed const& c) {
       const int from = c.values[c.input(n, in)].node;
       node const& maker = c.nodes[from];
       op_entry const& e = g.ops[maker.op];
-      if (before[static_cast<std::size_t>(from)] && maker.kind == node_kind::compute && !maker.replayed && e.when == pass::forward &&
-          e.info->source == source_kind::none && !e.info->is_view)
+      if (before[static_cast<std::size_t>(from)] && maker.kind == node_kind::compute && !maker.replayed &&
+          e.when == pass::forward && e.info->source == source_kind::none && !e.info->is_view)
         kept[static_cast<std::size_t>(c.input(n, in))] = true;
     }
   }
@@ -112,7 +112,7 @@ struct job {
 // comes after the last (Carlier 1982). h and q are taken from some of those there are.
 inline double one_machine(std::vector<job> const& jobs) {
   constexpr std::size_t most = 12;
-  auto some = [&](double job::* member) {
+  auto some = [&](double job::*member) {
     std::vector<double> all{0};
     for (job const& j : jobs) all.push_back(j.*member);
     std::sort(all.begin(), all.end());
@@ -144,7 +144,8 @@ inline plan_bound bound_of(graph_data const& g, completed const& c, costs const&
   std::vector<int> place_of(nodes, -1);
   std::vector<int> devices;  // one of each kind
   for (int d = 0; d < k.devices(); ++d)
-    if (std::none_of(devices.begin(), devices.end(), [&](int other) { return k.kind_of(other) == k.kind_of(d); })) devices.push_back(d);
+    if (std::none_of(devices.begin(), devices.end(), [&](int other) { return k.kind_of(other) == k.kind_of(d); }))
+      devices.push_back(d);
   for (int id = 0; id < c.nodes.size; ++id) {
     node const& n = c.nodes[id];
     const std::size_t i = static_cast<std::size_t>(id);
@@ -191,7 +192,8 @@ inline plan_bound bound_of(graph_data const& g, completed const& c, costs const&
     if (n.kind != node_kind::compute || !n.over.where.coordinates_of(0, at)) continue;
     stored += bytes[static_cast<std::size_t>(id)];
     for (int v = n.first_value; v < n.first_value + n.value_count; ++v)
-      if (kept[static_cast<std::size_t>(v)]) read_again += std::min(in_flight, n.time.size()) * detail::bounds::piece_bytes(g, c.values[v]);
+      if (kept[static_cast<std::size_t>(v)])
+        read_again += std::min(in_flight, n.time.size()) * detail::bounds::piece_bytes(g, c.values[v]);
   }
   r.bytes = stored + read_again;
   for (std::size_t p = 0; p < places.size(); ++p) {

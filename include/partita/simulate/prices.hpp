@@ -61,14 +61,15 @@ class pricing {
   // When all have been added: who meets whom, and which lane everything runs in.
   void finish(std::vector<runner>& runners) {
     for (waiting_exchange& e : exchanges_)
-      runners[static_cast<std::size_t>(e.of)].prices[static_cast<std::size_t>(e.at)].meeting =
-          meet({e.node, e.index, -1 - e.step, e.local ? -1 - e.of : leader_of_exchange(e.node, e.of)}, e.of, e.at, std::move(e.uses));
+      runners[static_cast<std::size_t>(e.of)].prices[static_cast<std::size_t>(e.at)].meeting = meet(
+          {e.node, e.index, -1 - e.step, e.local ? -1 - e.of : leader_of_exchange(e.node, e.of)}, e.of, e.at, std::move(e.uses));
     exchanges_.clear();
     for (meeting& m : meetings_) m.missing = static_cast<int>(m.members.size());
     const bool two_lanes = how_.lanes > 1 || (how_.lanes < 1 && one_way_);
     for (runner& r : runners) {
       r.times.resize(r.prices.size());
-      for (std::size_t at = 0; at < r.prices.size(); ++at) r.lanes[two_lanes && r.moves[at] ? 1 : 0].push_back(static_cast<int>(at));
+      for (std::size_t at = 0; at < r.prices.size(); ++at)
+        r.lanes[two_lanes && r.moves[at] ? 1 : 0].push_back(static_cast<int>(at));
     }
   }
   std::vector<meeting>& meetings() { return meetings_; }
@@ -93,7 +94,8 @@ class pricing {
       case instruction_kind::compute: {
         compute_call const& call = p.computes[payload];
         known_price& known = known_[static_cast<std::size_t>(call.op)];
-        if (known.seconds < 0 || known.accumulates != call.accumulate || std::memcmp(known.extents, call.extents, sizeof known.extents) != 0) {
+        if (known.seconds < 0 || known.accumulates != call.accumulate ||
+            std::memcmp(known.extents, call.extents, sizeof known.extents) != 0) {
           std::memcpy(known.extents, call.extents, sizeof known.extents);
           known.accumulates = call.accumulate;
           known.seconds = costs_.op(*s_.graph().ops[call.op].info, call.extents, device, call.input_count, call.accumulate);
@@ -103,7 +105,9 @@ class pricing {
       case instruction_kind::chain: {
         chain_call const& chain = p.chains[payload];
         known_chain& known = chains_[static_cast<std::size_t>(i.node)];
-        const int last = p.computes[static_cast<std::size_t>(p.links[static_cast<std::size_t>(chain.first_link + chain.link_count - 1)].compute)].op;
+        const int last = p.computes[static_cast<std::size_t>(
+                                        p.links[static_cast<std::size_t>(chain.first_link + chain.link_count - 1)].compute)]
+                             .op;
         if (known.seconds < 0 || known.links != chain.link_count || known.last != last || known.inner != chain.inner ||
             std::memcmp(known.outer, chain.outer, sizeof known.outer) != 0) {
           known = {chain.link_count, last, chain.inner, {}, chain_seconds(p, chain, device)};
@@ -322,7 +326,7 @@ class pricing {
   costs const& costs_;
   rank_classes const& classes_;
   simulate_options const& how_;
-  std::vector<known_price> known_;  // by op, of the class at hand
+  std::vector<known_price> known_;   // by op, of the class at hand
   std::vector<known_chain> chains_;  // by node
   std::vector<known_group> groups_;
   int class_ = 0;

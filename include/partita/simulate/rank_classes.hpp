@@ -18,7 +18,7 @@
 namespace partita {
 
 struct rank_class {
-  int rank = 0;           // the lowest, which is simulated
+  int rank = 0;  // the lowest, which is simulated
   std::vector<int> ranks;
 };
 struct rank_classes {
@@ -49,8 +49,10 @@ enum class looking : std::uint8_t { at_all, not_at_transfers, not_at_sizes };
 
 class refinement {
  public:
-  refinement(lowering const& s, costs const& k, looking how) : s_(s), costs_(k), how_(how), colour_(static_cast<std::size_t>(std::max(1, s.plan_completed().devices))) {
-    for (std::size_t d = 0; d < colour_.size(); ++d) colour_[d] = hash(static_cast<std::uint64_t>(k.kind_of(static_cast<int>(d))), hash_seed);
+  refinement(lowering const& s, costs const& k, looking how)
+      : s_(s), costs_(k), how_(how), colour_(static_cast<std::size_t>(std::max(1, s.plan_completed().devices))) {
+    for (std::size_t d = 0; d < colour_.size(); ++d)
+      colour_[d] = hash(static_cast<std::uint64_t>(k.kind_of(static_cast<int>(d))), hash_seed);
   }
   rank_classes run() {
     by_membership();
@@ -92,7 +94,9 @@ class refinement {
     };
     for (node const& n : c.nodes) {
       op_info const& f = *g.ops[n.op].info;
-      if (n.kind == node_kind::compute) add(n.over, [&](int d) { return f.dims[d].axis; }, false);
+      if (n.kind == node_kind::compute)
+        add(
+            n.over, [&](int d) { return f.dims[d].axis; }, false);
       else {
         operand const& x = g.operand_of(c.values[n.first_value].tensor);
         bool all = false;
@@ -101,10 +105,14 @@ class refinement {
           // Who sends what depends on the coordinate.
           all = (way.has(transition_kind::boxes) || way.has(transition_kind::permute)) && c.devices <= 128;
           if (how_ == looking::at_all)
-            for (transition_step const& step : way.steps) add(step.after, [&](int a) { return x.axes[a]; }, all);
+            for (transition_step const& step : way.steps)
+              add(
+                  step.after, [&](int a) { return x.axes[a]; }, all);
         }
-        add(n.over, [&](int a) { return x.axes[a]; }, all);
-        add(c.values[c.input(n, 0)].lay, [&](int a) { return x.axes[a]; }, all);
+        add(
+            n.over, [&](int a) { return x.axes[a]; }, all);
+        add(
+            c.values[c.input(n, 0)].lay, [&](int a) { return x.axes[a]; }, all);
       }
     }
     for (auto const& [key, r] : roles)
@@ -188,7 +196,8 @@ class refinement {
 inline rank_classes find_rank_classes(lowering const& shared, costs const& k, std::size_t most = 256) {
   using detail::classes::looking;
   if (shared.plan_completed().devices > k.devices())
-    throw_error({"the plan is for ", shared.plan_completed().devices, " devices, the cluster ", k.of().name, " has ", k.devices()});
+    throw_error(
+        {"the plan is for ", shared.plan_completed().devices, " devices, the cluster ", k.of().name, " has ", k.devices()});
   rank_classes found = detail::classes::refinement(shared, k, looking::at_all).run();
   if (found.all.size() > most) found = detail::classes::refinement(shared, k, looking::not_at_transfers).run();
   if (found.all.size() > most) found = detail::classes::refinement(shared, k, looking::not_at_sizes).run();

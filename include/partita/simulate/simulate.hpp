@@ -61,8 +61,8 @@ inline std::pair<double, dtype> step_flops(graph_data const& g) {
 
 namespace detail::simulating {
 // `next(c)`: the program of class c. At any time no more than one is there that the result does not keep.
-template <class Next>
-simulation of_programs(lowering const& shared, costs const& k, rank_classes const& classes, Next next, simulate_options const& how) {
+template <class Next> simulation of_programs(lowering const& shared, costs const& k, rank_classes const& classes, Next next,
+                                             simulate_options const& how) {
   simulation s;
   s.class_of = classes.of;
   std::vector<runner> runners(classes.all.size());
@@ -109,13 +109,15 @@ simulation of_programs(lowering const& shared, costs const& k, rank_classes cons
 // Of programs that were lowered already, one for each class: what `find_rank_classes` says.
 inline simulation simulate(lowering const& shared, costs const& k, rank_classes const& classes, std::vector<program> programs,
                            simulate_options const& how = {}) {
-  return detail::simulating::of_programs(shared, k, classes, [&](std::size_t c) { return std::move(programs[c]); }, how);
+  return detail::simulating::of_programs(
+      shared, k, classes, [&](std::size_t c) { return std::move(programs[c]); }, how);
 }
 
 // Lowers one rank of each class and simulates them.
 inline simulation simulate(lowering const& shared, costs const& k, simulate_options const& how = {}) {
   const rank_classes classes = find_rank_classes(shared, k);
-  return detail::simulating::of_programs(shared, k, classes, [&](std::size_t c) { return lower(shared, classes.all[c].rank); }, how);
+  return detail::simulating::of_programs(
+      shared, k, classes, [&](std::size_t c) { return lower(shared, classes.all[c].rank); }, how);
 }
 
 namespace detail::simulating {
@@ -135,7 +137,8 @@ simulation simulate(plan<Model> const& p, costs const& k, simulate_options const
   if (const finding f = verify_plan(all->made.traced(), all->made, all->done, false)) throw error(describe(f));
   check_extents(all->made.traced());
   options.speed = rates_of(k, all->made.traced(), all->done.devices);
-  if (!options.seconds) options.seconds = [a = all.get(), &k](node const& n) { return node_seconds(a->made.traced(), a->done, n, k); };
+  if (!options.seconds)
+    options.seconds = [a = all.get(), &k](node const& n) { return node_seconds(a->made.traced(), a->done, n, k); };
   all->shared = std::make_unique<lowering>(all->made.traced(), all->made, all->done, std::move(options));
   simulation s = simulate(*all->shared, k, how);
   s.lowered = std::shared_ptr<lowering const>(all, all->shared.get());

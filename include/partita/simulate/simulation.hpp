@@ -34,7 +34,7 @@ struct simulated_class {
   // State and arena in whole pages of 4 KiB, as devices give memory.
   std::size_t peak_bytes() const { return in_pages(memory.state_bytes) + in_pages(memory.arena_bytes); }
   static std::size_t in_pages(std::size_t bytes) { return (bytes + 4095) / 4096 * 4096; }
-  double capacity = 0;   // bytes of a device of this class
+  double capacity = 0;  // bytes of a device of this class
   bool fits() const { return static_cast<double>(peak_bytes()) <= capacity; }
 };
 
@@ -42,9 +42,9 @@ struct simulation {
   double seconds = 0;  // of the step
   step_parts parts;    // mean over all devices
   std::vector<simulated_class> classes;
-  std::vector<int> class_of;  // by rank
-  double model_flops = 0;     // of the ops of one step, without what a plan repeats
-  double peak_flops = 0;      // per second, of all devices that take part
+  std::vector<int> class_of;                // by rank
+  double model_flops = 0;                   // of the ops of one step, without what a plan repeats
+  double peak_flops = 0;                    // per second, of all devices that take part
   std::shared_ptr<lowering const> lowered;  // for names; null where the caller keeps it
 
   int devices() const { return static_cast<int>(class_of.size()); }
@@ -73,7 +73,8 @@ struct memory_point {
 inline std::vector<memory_point> memory_over_time(simulated_class const& c) {
   std::vector<detail::memory::life> lives;
   for (buffer const& b : c.what.buffers)
-    if (b.where == region::arena && b.bytes > 0 && b.first >= 0) lives.push_back({detail::memory::aligned(b.bytes), b.first, b.last});
+    if (b.where == region::arena && b.bytes > 0 && b.first >= 0)
+      lives.push_back({detail::memory::aligned(b.bytes), b.first, b.last});
   const list<std::size_t> live = detail::memory::live_bytes(lives);
   std::vector<memory_point> curve;
   double now = 0;  // the program's order: an instruction of the other lane may have run before it

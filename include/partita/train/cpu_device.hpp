@@ -44,8 +44,10 @@ template <class Communicator> class cpu_device {
   cpu_device(std::span<program const* const> programs, graph_data const& graph, std::span<launcher const> launchers,
              std::span<std::uint64_t const> keys, std::span<Communicator* const> communicators, int threads,
              std::span<executor_options const> options)
-      : programs_(programs), team_(threads),
-        state_(largest(programs, &program::state_bytes)), arena_(largest(programs, &program::arena_bytes)) {
+      : programs_(programs),
+        team_(threads),
+        state_(largest(programs, &program::state_bytes)),
+        arena_(largest(programs, &program::arena_bytes)) {
     for (std::size_t s = 0; s < programs.size(); ++s)
       executors_.push_back(std::make_unique<executor>(*programs[s], graph, launchers, keys, state_.bytes(), arena_.bytes(),
                                                       *communicators[s], team_, options[s]));
@@ -69,9 +71,8 @@ template <class Communicator> class cpu_device {
     if (o.rank == 0) return rows(0, 1, to);
     std::size_t row = 1;  // elements
     for (int a = 1; a < o.rank; ++a) row *= o.extents[a];
-    team_.parallel(o.extents[0], 1 + 16384 / std::max<std::size_t>(row, 1), [&](std::size_t begin, std::size_t end) {
-      rows(begin, end, to + begin * row * size_of(type));
-    });
+    team_.parallel(o.extents[0], 1 + 16384 / std::max<std::size_t>(row, 1),
+                   [&](std::size_t begin, std::size_t end) { rows(begin, end, to + begin * row * size_of(type)); });
   }
   device_memory memory() const { return {state_.reserved(), arena_.reserved(), state_.resident(), arena_.resident()}; }
 

@@ -43,11 +43,9 @@ template <class Api, class Library> class cuda_devices final : public local_devi
   // sets[s][i]: the program of the i-th rank of `here`. The first set is of training, the others of evaluation. All processes
   // make their devices together. What is given by reference or span outlives the object.
   cuda_devices(cuda_options const& wanted, graph_data const& graph, std::span<launcher const> launchers, box_launch boxes,
-               std::span<std::uint64_t const> keys, list<list<program>> sets, list<int> here, int world_size,
-               processes& together)
+               std::span<std::uint64_t const> keys, list<list<program>> sets, list<int> here, int world_size, processes& together)
       : sets_(std::move(sets)), ranks_(std::move(here)), together_(&together), devices_(ranks_.size()), threads_(ranks_.size()) {
-    for (list<program> const& set : sets_)
-      worlds_.push_back(std::make_shared<nccl_world>(world_size, set[0].groups, ranks_));
+    for (list<program> const& set : sets_) worlds_.push_back(std::make_shared<nccl_world>(world_size, set[0].groups, ranks_));
     together.on_abort(
         [worlds = std::vector<std::weak_ptr<nccl_world>>(worlds_.begin(), worlds_.end())](std::string const& reason) {
           for (std::weak_ptr<nccl_world> const& each : worlds)

@@ -78,7 +78,7 @@ class device_source {
   virtual std::size_t workspace(op_entry const& e, int op, std::size_t const* extents) const = 0;
   // sets[s][i]: the program of the i-th rank of `here`. Graph and keys outlive the devices.
   virtual std::unique_ptr<local_devices> make(graph_data const& graph, std::span<std::uint64_t const> keys,
-                                        list<list<program>> sets) = 0;
+                                              list<list<program>> sets) = 0;
 };
 
 }  // namespace partita

@@ -32,10 +32,10 @@
 namespace partita {
 
 struct trainer_options {
-  std::uint64_t seed = 1;         // of initial values and dropout
-  double learning_rate = 1e-3;    // until `set_learning_rate` says otherwise
-  bool fuse = true;               // chains of element- and row-wise ops run tile by tile
-  bool keep_gradients = true;     // `gradient(name)` works; false may need less memory
+  std::uint64_t seed = 1;                                 // of initial values and dropout
+  double learning_rate = 1e-3;                            // until `set_learning_rate` says otherwise
+  bool fuse = true;                                       // chains of element- and row-wise ops run tile by tile
+  bool keep_gradients = true;                             // `gradient(name)` works; false may need less memory
   double bucket_bytes = lowering_options{}.bucket_bytes;  // of moves that are made as one; 0: each is made alone
 };
 
@@ -58,8 +58,13 @@ class engine {
 
   engine(graph_data const& g, growing<loss_entry> const& losses, plan_base plan, std::unique_ptr<device_source> source,
          trainer_options const& options)
-      : graph_(g), losses_(losses), plan_(std::move(plan)), options_(options), rate_(finite_rate(options.learning_rate)),
-        source_(std::move(source)), together_(source_->together()) {
+      : graph_(g),
+        losses_(losses),
+        plan_(std::move(plan)),
+        options_(options),
+        rate_(finite_rate(options.learning_rate)),
+        source_(std::move(source)),
+        together_(source_->together()) {
     check_extents(g);
     if (const finding f = verify_plan(g, plan_, completed_, false)) throw error(describe(f));
     check_same(together_, what_is_trained());
@@ -98,9 +103,8 @@ class engine {
       give(training_set, inputs);  // the step has used their place for other things
       const std::string where = first_non_finite(context);
       throw_error({"step ", steps_, ": the ", std::isfinite(loss) ? "gradient norm" : "loss", " is ",
-                   std::isfinite(loss) ? norm : loss,
-                   where.empty() ? "" : "; the first number that is not finite came from ", where,
-                   "; nothing was updated. Lower the learning rate, clip gradients, or check the data"});
+                   std::isfinite(loss) ? norm : loss, where.empty() ? "" : "; the first number that is not finite came from ",
+                   where, "; nothing was updated. Lower the learning rate, clip gradients, or check the data"});
     }
     ++steps_;
     return loss;
@@ -134,8 +138,8 @@ class engine {
       if (graph_.ops[op].info->is_output && graph_.name(op).view() == name)
         return gathering_->whole(last_set_, &program::outputs, graph_.ops[op].first_output, name,
                                  last_set_ == forward_set ? " after an evaluation" : "");
-    throw_error({"the model has no output ", name, " (there are: ",
-                 names_where([](op_info const& f) { return f.is_output; }), ")"});
+    throw_error(
+        {"the model has no output ", name, " (there are: ", names_where([](op_info const& f) { return f.is_output; }), ")"});
   }
   std::vector<std::string> output_names() const {  // of the last step or evaluation, which has no gradient norm
     std::vector<std::string> all;
@@ -185,7 +189,8 @@ class engine {
     list<of_rank> mine;
     for (int r : here_) {
       const device_memory m = devices_->memory_of(r);
-      mine.push_back({r, {m.planned_state + m.planned_arena, m.resident_state + m.resident_arena, m.planned_state, m.planned_arena}});
+      mine.push_back(
+          {r, {m.planned_state + m.planned_arena, m.resident_state + m.resident_arena, m.planned_state, m.planned_arena}});
     }
     std::vector<memory_use> all(static_cast<std::size_t>(devices()));
     for (auto const& list : gather_lists(together_, mine, "the memory of all devices"))
@@ -252,18 +257,19 @@ class engine {
     for (int op = 0; op < graph_.ops.size; ++op)
       if (graph_.ops[op].info->source == kind && graph_.name(op).view() == name) return graph_.ops[op].first_output;
     throw_error({"the model has no ",
-                 kind == source_kind::input ? "input" : kind == source_kind::state ? "state" : "parameter", " named ",
-                 name, " (there are: ", names_where([&](op_info const& f) { return f.source == kind; }), ")"});
+                 kind == source_kind::input   ? "input"
+                 : kind == source_kind::state ? "state"
+                                              : "parameter",
+                 " named ", name, " (there are: ", names_where([&](op_info const& f) { return f.source == kind; }), ")"});
   }
   // `part`: the elements of the box that may stand for the whole.
   void check_feed(std::string_view name, operand const& x, feed const& f, std::size_t part) const {
     const std::size_t want = elements(x);
     if (f.count != want && f.count != part) {
       std::string shape;
-      for (int a = 0; a < x.rank; ++a)
-        shape += words({a ? " x " : "", x.axes[a]->name, " ", graph_.extent(x.axes[a])});
-      throw_error({name, " holds ", want, " elements (", shape, "), ", part == want ? std::string() : words({"of which this process reads ", part, ", "}),
-                   "was given ", f.count});
+      for (int a = 0; a < x.rank; ++a) shape += words({a ? " x " : "", x.axes[a]->name, " ", graph_.extent(x.axes[a])});
+      throw_error({name, " holds ", want, " elements (", shape, "), ",
+                   part == want ? std::string() : words({"of which this process reads ", part, ", "}), "was given ", f.count});
     }
     if (f.type != x.type && !(f.type == f32 && is_narrow(x.type)))
       throw_error({name, " is of type ", name_of(x.type), ", was given ", name_of(f.type)});

@@ -47,7 +47,7 @@ class gathering {
   };
   struct pieces {
     list<mine> here;
-    list<list<box>> boxes;  // by process; each of the whole's elements in one or more
+    list<list<box>> boxes;     // by process; each of the whole's elements in one or more
     std::size_t elements = 0;  // of all boxes
   };
 
@@ -98,17 +98,19 @@ class gathering {
     const auto me = static_cast<std::size_t>(together_.rank());
     list<std::byte> own(bytes[me]), all(std::accumulate(bytes.begin(), bytes.end(), std::size_t{0}));
     std::byte* packed = own.data();
-    for (box const& b : from.boxes[me]) each_row(h, b, [&](std::byte* in_whole, std::size_t row) {
-      std::copy_n(in_whole, row, packed);
-      packed += row;
-    });
+    for (box const& b : from.boxes[me])
+      each_row(h, b, [&](std::byte* in_whole, std::size_t row) {
+        std::copy_n(in_whole, row, packed);
+        packed += row;
+      });
     together_.all_gather(own.data(), all.data(), bytes, h.name);
     std::byte const* arrived = all.data();
     for (auto const& boxes : from.boxes)
-      for (box const& b : boxes) each_row(h, b, [&](std::byte* in_whole, std::size_t row) {
-        std::copy_n(arrived, row, in_whole);
-        arrived += row;
-      });
+      for (box const& b : boxes)
+        each_row(h, b, [&](std::byte* in_whole, std::size_t row) {
+          std::copy_n(arrived, row, in_whole);
+          arrived += row;
+        });
   }
   // f(where a row along the last axis begins in the whole, its bytes), in row-major order.
   template <class F> static void each_row(host_tensor& h, box const& b, F f) {

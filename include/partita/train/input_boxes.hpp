@@ -14,7 +14,8 @@ namespace partita::detail {
 class input_boxes {
  public:
   // In the first `sets` sets of programs.
-  input_boxes(graph_data const& g, local_devices const& devices, std::size_t sets) : boxes_(static_cast<std::size_t>(g.tensors.size)) {
+  input_boxes(graph_data const& g, local_devices const& devices, std::size_t sets)
+      : boxes_(static_cast<std::size_t>(g.tensors.size)) {
     for (box& b : boxes_) b.rank = 1;  // of no elements
     list<bool> seen(boxes_.size());
     for (std::size_t set = 0; set < sets; ++set)

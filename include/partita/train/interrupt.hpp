@@ -43,7 +43,7 @@ inline void note_signal(int number) {
 //   partita::interrupt stop;
 //   for (step = 0; step < steps && !stop.requested(); ++step) ...
 class interrupt {
-public:
+ public:
   // Throws `error` when another one lives in this process, or when the system refuses a handler.
   interrupt() {
     if (detail::signals_watched.exchange(true))
@@ -57,8 +57,8 @@ public:
     for (; installed_ < detail::watched_signals.size(); ++installed_) {
       const int number = detail::watched_signals[installed_];
       struct sigaction& old = before_[installed_];
-      if (sigaction(number, nullptr, &old) == 0 && (((old.sa_flags & SA_SIGINFO) == 0 && old.sa_handler == SIG_IGN) ||
-                                                    sigaction(number, &watch, nullptr) == 0))
+      if (sigaction(number, nullptr, &old) == 0 &&
+          (((old.sa_flags & SA_SIGINFO) == 0 && old.sa_handler == SIG_IGN) || sigaction(number, &watch, nullptr) == 0))
         continue;
       const std::string reason = std::strerror(errno);
       restore();
@@ -74,7 +74,7 @@ public:
   // The number of the signal that asked, or 0.
   int signal_number() const { return detail::received_signal.load(); }
 
-private:
+ private:
   void restore() {
     while (installed_ > 0) {
       --installed_;

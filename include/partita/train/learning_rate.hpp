@@ -16,7 +16,7 @@ namespace partita {
 // rate(warm_up - 1) = peak. From step `warm_up`, where it is `peak`, it falls until step `steps` and is `floor` from
 // there on. The cosine is that of Loshchilov and Hutter, SGDR, arXiv 1608.03983, without restarts.
 class learning_rate {
-public:
+ public:
   enum class shape { constant, cosine, linear };
 
   // `rate` at every step, after a warm-up if one is asked for. Throws `error` unless the rate is finite and at
@@ -52,10 +52,9 @@ public:
 
   // In words: "cosine from 0.0003 to 3e-05, 2000 steps, warm-up 100".
   std::string text() const {
-    std::string words = shape_ == shape::constant
-                            ? "constant " + number(peak_)
-                            : (shape_ == shape::cosine ? "cosine from " : "linear from ") + number(peak_) + " to " +
-                                  number(floor_) + ", " + std::to_string(steps_) + " steps";
+    std::string words = shape_ == shape::constant ? "constant " + number(peak_)
+                                                  : (shape_ == shape::cosine ? "cosine from " : "linear from ") + number(peak_) +
+                                                        " to " + number(floor_) + ", " + std::to_string(steps_) + " steps";
     if (warm_up_ > 0) words += ", warm-up " + std::to_string(warm_up_);
     return words;
   }
@@ -63,17 +62,16 @@ public:
 
   constexpr bool operator==(const learning_rate&) const = default;
 
-private:
+ private:
   constexpr learning_rate(shape form, double peak, std::uint64_t warm_up, std::uint64_t steps, double floor)
       : shape_(form), peak_(peak), warm_up_(warm_up), steps_(steps), floor_(floor) {
     if (!(peak >= 0 && peak <= most))
       throw error("learning rate: the rate is " + number(peak) + "; give a finite number, at least 0");
     if (!(floor >= 0 && floor <= peak))
-      throw error("learning rate: the floor is " + number(floor) + "; give a number from 0 to the peak, " +
-                  number(peak));
+      throw error("learning rate: the floor is " + number(floor) + "; give a number from 0 to the peak, " + number(peak));
     if (form != shape::constant && steps <= warm_up)
-      throw error("learning rate: a warm-up of " + std::to_string(warm_up) + " steps leaves nothing of " +
-                  std::to_string(steps) + " steps; give more steps or a shorter warm-up");
+      throw error("learning rate: a warm-up of " + std::to_string(warm_up) + " steps leaves nothing of " + std::to_string(steps) +
+                  " steps; give more steps or a shorter warm-up");
   }
 
   static constexpr double most = std::numeric_limits<double>::max();

@@ -27,20 +27,19 @@ struct step_report {
 };
 
 struct progress_options {
-  std::uint64_t steps = 0;    // the last step's number; 0 if unknown
-  double flops_per_step = 0;  // the model's floating-point operations, recomputation not counted; 0 if unknown
-  double peak_flops = 0;      // FLOP/s of all devices together; 0 if unknown
-  std::uint64_t every = 1;    // where the output is no terminal, a line each so many steps
-  double smoothing = 0.95;    // of the time per step: the weight of the past, in [0, 1)
-  std::optional<bool> terminal =
-      std::nullopt;  // whether to rewrite one line; by default as the stream is found to be
+  std::uint64_t steps = 0;                      // the last step's number; 0 if unknown
+  double flops_per_step = 0;                    // the model's floating-point operations, recomputation not counted; 0 if unknown
+  double peak_flops = 0;                        // FLOP/s of all devices together; 0 if unknown
+  std::uint64_t every = 1;                      // where the output is no terminal, a line each so many steps
+  double smoothing = 0.95;                      // of the time per step: the weight of the past, in [0, 1)
+  std::optional<bool> terminal = std::nullopt;  // whether to rewrite one line; by default as the stream is found to be
 };
 
 // Formats step reports, and writes them if it was given somewhere to write. On a terminal one line is rewritten at
 // every step; elsewhere there is a line at the first step, at each step that is a multiple of `every`, and at the
 // last. The stream must outlive the object. Not for use by several threads at once.
 class progress {
-public:
+ public:
   // Writes nothing: `line` and `seconds_left` are there for the caller. All constructors throw `error` when an option
   // is out of range.
   explicit progress(progress_options options) : options_(options) {
@@ -124,7 +123,7 @@ public:
     return step < options_.steps ? static_cast<double>(options_.steps - step) * seconds_per_step() : 0;
   }
 
-private:
+ private:
   void note(const step_report& report) {
     if (++noted_ == 1) {
       first_ = report.seconds;
@@ -143,8 +142,7 @@ private:
   // A line longer than the terminal would wrap, and a carriage return goes back to its last part only.
   void rewrite(std::string text) {
     winsize size{};
-    if (file_ != nullptr && ioctl(fileno(file_), TIOCGWINSZ, &size) == 0 && size.ws_col > 1 &&
-        text.size() >= size.ws_col)
+    if (file_ != nullptr && ioctl(fileno(file_), TIOCGWINSZ, &size) == 0 && size.ws_col > 1 && text.size() >= size.ws_col)
       text.resize(size.ws_col - std::size_t{1});
     const std::size_t shown = text.size();
     if (shown < width_) text.append(width_ - shown, ' ');

@@ -34,8 +34,7 @@ inline std::int32_t greedy_token(std::span<const float> logits) {
     if (best == logits.size() || logits[i] > logits[best]) best = i;
   }
   if (best == logits.size())
-    throw error("sampling: none of " + std::to_string(logits.size()) +
-                " logits is above -inf; nothing can be chosen");
+    throw error("sampling: none of " + std::to_string(logits.size()) + " logits is above -inf; nothing can be chosen");
   return static_cast<std::int32_t>(best);
 }
 
@@ -45,8 +44,7 @@ inline std::int32_t greedy_token(std::span<const float> logits) {
 // temperature is negative or not finite or `uniform` lies outside [0, 1).
 inline std::int32_t sample_token(std::span<const float> logits, double uniform, sampling_options options = {}) {
   if (!(options.temperature >= 0) || std::isinf(options.temperature))
-    throw error("sampling: the temperature is " + std::to_string(options.temperature) +
-                "; give a finite number, at least 0");
+    throw error("sampling: the temperature is " + std::to_string(options.temperature) + "; give a finite number, at least 0");
   if (!(uniform >= 0 && uniform < 1))
     throw error("sampling: the uniform number is " + std::to_string(uniform) + "; give one in [0, 1)");
   const std::int32_t likeliest = greedy_token(logits);
@@ -56,9 +54,8 @@ inline std::int32_t sample_token(std::span<const float> logits, double uniform, 
   std::iota(kept.begin(), kept.end(), std::size_t{0});
   if (options.top_k > 0 && options.top_k < kept.size()) {
     const auto end = kept.begin() + static_cast<std::ptrdiff_t>(options.top_k);
-    std::nth_element(kept.begin(), end, kept.end(), [&](std::size_t a, std::size_t b) {
-      return logits[a] != logits[b] ? logits[a] > logits[b] : a < b;
-    });
+    std::nth_element(kept.begin(), end, kept.end(),
+                     [&](std::size_t a, std::size_t b) { return logits[a] != logits[b] ? logits[a] > logits[b] : a < b; });
     kept.erase(end, kept.end());
     std::sort(kept.begin(), kept.end());
   }
@@ -110,8 +107,8 @@ inline std::string printable(std::string_view bytes, bool keep_lines = true) {
   for (std::size_t at = 0; at < bytes.size();) {
     const auto byte = static_cast<unsigned char>(bytes[at]);
     const std::size_t length = detail::utf8_length(bytes, at);
-    const bool control = byte < 0x20 || byte == 0x7f ||
-                         (byte == 0xc2 && length == 2 && static_cast<unsigned char>(bytes[at + 1]) < 0xa0);
+    const bool control =
+        byte < 0x20 || byte == 0x7f || (byte == 0xc2 && length == 2 && static_cast<unsigned char>(bytes[at + 1]) < 0xa0);
     if (byte == '\n' || byte == '\t') {
       if (keep_lines) text += bytes[at];
       else text += byte == '\n' ? "\\n" : "\\t";
@@ -135,8 +132,7 @@ inline std::string printable(std::span<const std::int32_t> tokens, bool keep_lin
   std::string bytes;
   bytes.reserve(tokens.size());
   for (std::int32_t token : tokens) {
-    if (token < 0 || token > 255)
-      throw error("sampling: token " + std::to_string(token) + " is no byte; bytes are 0 to 255");
+    if (token < 0 || token > 255) throw error("sampling: token " + std::to_string(token) + " is no byte; bytes are 0 to 255");
     bytes += static_cast<char>(static_cast<unsigned char>(token));
   }
   return printable(bytes, keep_lines);

@@ -19,7 +19,7 @@ namespace partita {
 //   plans.row("data parallel", "12.3 ms", "1.50 GiB");
 //   std::cout << plans;
 class table {
-public:
+ public:
   // Throws `error` when there are no columns.
   explicit table(std::vector<std::string> headers) : headers_(std::move(headers)) {
     if (headers_.empty()) throw error("table: there are no columns; give at least one header");
@@ -63,7 +63,7 @@ public:
   }
   friend std::ostream& operator<<(std::ostream& out, const table& shown) { return out << shown.text(); }
 
-private:
+ private:
   template <class T> static std::string cell(const T& value) {
     if constexpr (std::is_same_v<T, bool>) return value ? "yes" : "no";
     else if constexpr (std::is_floating_point_v<T>) {

@@ -49,7 +49,7 @@ class held_out_batches;
 //   partita::text_batch batch = data.batch(step, 8, 256);
 //   for (const partita::text_batch& test : data.held_out(8, 256)) ...
 class text_data {
-public:
+ public:
   static constexpr std::size_t vocabulary = 256;
 
   // Reads a file, or the text files below a folder, as `read_text` does. Throws `error` as `read_text` does, and when
@@ -115,8 +115,7 @@ public:
                   " targets were to be filled with sequences of " + std::to_string(length) +
                   "; make both the same multiple of the length");
     for (std::size_t row = 0; row < inputs.size() / length; ++row)
-      copy_window(window(step, first + row, length), inputs.subspan(row * length, length),
-                  targets.subspan(row * length, length));
+      copy_window(window(step, first + row, length), inputs.subspan(row * length, length), targets.subspan(row * length, length));
   }
 
   // How many windows of `length` tokens, side by side, lie in the held-out part; 0 when none fits.
@@ -151,7 +150,7 @@ public:
     return sum / static_cast<double>(held_out_size());
   }
 
-private:
+ private:
   friend class held_out_batches;
   struct part {
     std::size_t begin, size;
@@ -163,8 +162,7 @@ private:
     if (!(options.held_out >= 0 && options.held_out < 1))
       throw error("text data: text_options::held_out is " + std::to_string(options.held_out) +
                   "; it is a part of the whole, at least 0 and less than 1");
-    if (options.held_out_block == 0)
-      throw error("text data: text_options::held_out_block is 0; give at least 1 byte");
+    if (options.held_out_block == 0) throw error("text data: text_options::held_out_block is 0; give at least 1 byte");
     if (options.held_out > 0) {
       const double kept = static_cast<double>(size()) * options.held_out;
       const double wanted = kept / static_cast<double>(options.held_out_block);
@@ -178,9 +176,7 @@ private:
   }
 
   // Exact in 64 bits: block * (size / blocks) and the spread of the remainder.
-  std::size_t block_begin(std::size_t block) const {
-    return block * (size() / blocks_) + block * (size() % blocks_) / blocks_;
-  }
+  std::size_t block_begin(std::size_t block) const { return block * (size() / blocks_) + block * (size() % blocks_) / blocks_; }
   part training_part(std::size_t block) const {
     const std::size_t begin = block_begin(block), whole = block_begin(block + 1) - begin;
     const auto kept = static_cast<std::size_t>(std::llround(static_cast<double>(whole) * options_.held_out));
@@ -243,9 +239,9 @@ private:
 
 // What `text_data::held_out` returns: a range of `size()` batches, and each batch by its number.
 class held_out_batches {
-public:
+ public:
   class iterator {
-  public:
+   public:
     using iterator_category = std::input_iterator_tag;
     using value_type = text_batch;
     using difference_type = std::ptrdiff_t;
@@ -259,7 +255,7 @@ public:
     iterator operator++(int) { return {all_, index_++}; }
     bool operator==(const iterator&) const = default;
 
-  private:
+   private:
     const held_out_batches* all_ = nullptr;
     std::size_t index_ = 0;
   };
@@ -271,8 +267,7 @@ public:
   // Batch `index`. Throws `error` when there is none of that number.
   text_batch operator[](std::size_t index) const {
     if (index >= batches_)
-      throw error("text data: held-out batch " + std::to_string(index) + " of " + std::to_string(batches_) +
-                  " was asked for");
+      throw error("text data: held-out batch " + std::to_string(index) + " of " + std::to_string(batches_) + " was asked for");
     text_batch result;
     text_data::resize(result, sequences_, length_);
     for (std::size_t row = 0; row < sequences_; ++row)
@@ -290,27 +285,26 @@ public:
     return begins_[number];
   }
 
-private:
+ private:
   friend class text_data;
   held_out_batches(const text_data& data, std::size_t sequences, std::size_t length, std::size_t most_batches)
       : data_(&data), sequences_(sequences), length_(length) {
     if (sequences == 0 || length == 0)
-      throw error("text data: held-out batches of " + std::to_string(sequences) + " sequences of " +
-                  std::to_string(length) + " tokens were asked for; give at least 1 of each");
+      throw error("text data: held-out batches of " + std::to_string(sequences) + " sequences of " + std::to_string(length) +
+                  " tokens were asked for; give at least 1 of each");
     const std::size_t windows = data.held_out_window_count(length);
     batches_ = std::min(windows / sequences, most_batches);
     if (windows < sequences)
-      throw error(data.where() + " holds out too little: " + std::to_string(windows) + " windows of " +
-                  std::to_string(length) + " bytes and a target, and one batch takes " + std::to_string(sequences) +
-                  " (" + std::to_string(data.held_out_size()) + " bytes are held out); give more text, fewer or " +
+      throw error(data.where() + " holds out too little: " + std::to_string(windows) + " windows of " + std::to_string(length) +
+                  " bytes and a target, and one batch takes " + std::to_string(sequences) + " (" +
+                  std::to_string(data.held_out_size()) + " bytes are held out); give more text, fewer or " +
                   "shorter sequences, or raise text_options::held_out or text_options::held_out_block");
     const std::size_t taken = batches_ * sequences;
     std::size_t number = 0;
     for (std::size_t block = 0; block < data.blocks_ && begins_.size() < taken; ++block) {
       const text_data::part run = data.held_out_part(block);
       for (std::size_t i = 0; i < text_data::windows_in(run, length); ++i, ++number)
-        if (begins_.size() < taken && number == begins_.size() * windows / taken)
-          begins_.push_back(run.begin + i * length);
+        if (begins_.size() < taken && number == begins_.size() * windows / taken) begins_.push_back(run.begin + i * length);
     }
   }
 
@@ -319,8 +313,7 @@ private:
   std::vector<std::size_t> begins_;
 };
 
-inline held_out_batches text_data::held_out(std::size_t sequences, std::size_t length,
-                                            std::size_t most_batches) const {
+inline held_out_batches text_data::held_out(std::size_t sequences, std::size_t length, std::size_t most_batches) const {
   return held_out_batches(*this, sequences, length, most_batches);
 }
 

@@ -28,8 +28,7 @@ namespace detail {
 enum class read_result { whole, binary, unreadable };
 
 // Appends at most `most` bytes of the file to `bytes`; appends nothing unless the result is `whole`.
-inline read_result append_file(const std::filesystem::path& path, std::size_t most, bool refuse_binary,
-                               std::string& bytes) {
+inline read_result append_file(const std::filesystem::path& path, std::size_t most, bool refuse_binary, std::string& bytes) {
   const std::size_t before = bytes.size();
   std::ifstream in(path, std::ios::binary);
   if (!in) return read_result::unreadable;
@@ -37,8 +36,8 @@ inline read_result append_file(const std::filesystem::path& path, std::size_t mo
   while (most > 0 && in) {
     in.read(chunk.data(), static_cast<std::streamsize>(std::min(most, chunk.size())));
     const auto count = static_cast<std::size_t>(in.gcount());
-    if (in.bad() || (refuse_binary &&
-                     std::find(chunk.begin(), chunk.begin() + in.gcount(), '\0') != chunk.begin() + in.gcount())) {
+    if (in.bad() ||
+        (refuse_binary && std::find(chunk.begin(), chunk.begin() + in.gcount(), '\0') != chunk.begin() + in.gcount())) {
       bytes.resize(before);
       return in.bad() ? read_result::unreadable : read_result::binary;
     }
@@ -53,16 +52,14 @@ inline read_result append_file(const std::filesystem::path& path, std::size_t mo
 inline bool is_build_folder(const std::filesystem::path& folder) {
   const std::string name = folder.filename().string();
   if (name.starts_with(".")) return true;
-  if (name == "build" || name.starts_with("build-") || name.starts_with("build_") ||
-      name.starts_with("cmake-build") || name == "CMakeFiles" || name == "node_modules" || name == "__pycache__")
+  if (name == "build" || name.starts_with("build-") || name.starts_with("build_") || name.starts_with("cmake-build") ||
+      name == "CMakeFiles" || name == "node_modules" || name == "__pycache__")
     return true;
   std::error_code ignored;
-  return std::filesystem::exists(folder / "CMakeCache.txt", ignored) ||
-         std::filesystem::exists(folder / "CACHEDIR.TAG", ignored);
+  return std::filesystem::exists(folder / "CMakeCache.txt", ignored) || std::filesystem::exists(folder / "CACHEDIR.TAG", ignored);
 }
 
-inline void list_files(const std::filesystem::path& folder, std::vector<std::filesystem::path>& files,
-                       std::size_t& unreadable) {
+inline void list_files(const std::filesystem::path& folder, std::vector<std::filesystem::path>& files, std::size_t& unreadable) {
   namespace fs = std::filesystem;
   std::error_code failed;
   fs::directory_iterator entry(folder, failed);
@@ -89,8 +86,7 @@ inline void list_files(const std::filesystem::path& folder, std::vector<std::fil
 // was already read (so links never loop and no byte comes twice). The folder named by the caller is always read.
 // Throws `error` when the path is missing or not readable, and when there are no bytes: an empty file, or a folder
 // in which nothing was readable.
-inline text_files read_text(const std::filesystem::path& path,
-                            std::size_t most_bytes = std::numeric_limits<std::size_t>::max()) {
+inline text_files read_text(const std::filesystem::path& path, std::size_t most_bytes = std::numeric_limits<std::size_t>::max()) {
   namespace fs = std::filesystem;
   const std::string where = "text data: '" + path.string() + "' ";
   std::error_code failed;
@@ -131,8 +127,8 @@ inline text_files read_text(const std::filesystem::path& path,
     }
   }
   if (text.bytes.empty())
-    throw error(where + "holds no readable text: " + std::to_string(text.binary) + " binary, " +
-                std::to_string(text.unreadable) + " unreadable and " + std::to_string(empty) +
+    throw error(where + "holds no readable text: " + std::to_string(text.binary) + " binary, " + std::to_string(text.unreadable) +
+                " unreadable and " + std::to_string(empty) +
                 " empty files; give a folder with text files (hidden and build folders are not entered)");
   return text;
 }

@@ -37,13 +37,12 @@ class thread_devices final : public local_devices {
 
   // sets[s][r]: the program of rank r. What is given by reference or span outlives the object. Throws error where a
   // program does not fit its rank, or an op lacks a kernel or scratch for the devices' workers.
-  thread_devices(cpu wanted, graph_data const& graph, std::span<launcher const> launchers,
-                 std::span<std::uint64_t const> keys, list<list<program>> sets)
+  thread_devices(cpu wanted, graph_data const& graph, std::span<launcher const> launchers, std::span<std::uint64_t const> keys,
+                 list<list<program>> sets)
       : sets_(std::move(sets)), options_(completed(wanted)) {
     const auto count = static_cast<std::size_t>(options_.devices);
     for (list<program> const& set : sets_)
-      if (set.size() != count)
-        throw_error({"a set of ", set.size(), " programs for ", count, " devices"});
+      if (set.size() != count) throw_error({"a set of ", set.size(), " programs for ", count, " devices"});
     ranks_.resize(count);
     std::iota(ranks_.begin(), ranks_.end(), 0);
     int most_lanes = 1;
@@ -140,8 +139,7 @@ class thread_devices final : public local_devices {
 
   std::size_t index(int rank) const { return static_cast<std::size_t>(rank); }
 
-  void build(int rank, graph_data const& graph, std::span<launcher const> launchers,
-             std::span<std::uint64_t const> keys) {
+  void build(int rank, graph_data const& graph, std::span<launcher const> launchers, std::span<std::uint64_t const> keys) {
     device& mine = devices_[index(rank)];
     list<program const*> programs;
     list<executor_options> options;
@@ -158,8 +156,10 @@ class thread_devices final : public local_devices {
 
   template <class F> void step_on_each(std::size_t set, F f) {
     if (!failed_.empty()) throw_error({"the devices run no more, because a step failed: ", failed_});
-    if (options_.record_times)
-      for (const auto now = executor::clock::now(); device& each : devices_) each.runs->of(set).set_origin(now);
+    if (options_.record_times) {
+      const auto now = executor::clock::now();
+      for (device& each : devices_) each.runs->of(set).set_origin(now);
+    }
     auto mine = [&](int rank) { f(of(rank).of(set), index(rank)); };
     dispatch(mine);
     std::exception_ptr first;
@@ -175,9 +175,7 @@ class thread_devices final : public local_devices {
     if (!first) return;
     try {
       std::rethrow_exception(first);
-    } catch (std::exception const& e) {
-      failed_ = e.what();
-    } catch (...) {
+    } catch (std::exception const& e) { failed_ = e.what(); } catch (...) {
       failed_ = "an exception that is no std::exception";
     }
     std::rethrow_exception(first);
@@ -187,9 +185,7 @@ class thread_devices final : public local_devices {
     if (!failure) return false;
     try {
       std::rethrow_exception(failure);
-    } catch (aborted const&) {
-      return true;
-    } catch (...) {
+    } catch (aborted const&) { return true; } catch (...) {
       return false;
     }
   }
@@ -210,9 +206,7 @@ class thread_devices final : public local_devices {
     failures_[rank] = nullptr;
     try {
       call_(what_, static_cast<int>(rank));
-    } catch (...) {
-      failures_[rank] = std::current_exception();
-    }
+    } catch (...) { failures_[rank] = std::current_exception(); }
   }
 
   void serve(std::size_t rank) noexcept {
@@ -241,8 +235,8 @@ class thread_devices final : public local_devices {
   list<std::unique_ptr<thread_world>> worlds_;  // by set
   list<device> devices_;                        // by rank
   list<int> ranks_;
-  list<std::exception_ptr> failures_;           // by rank, of the last call
-  std::string failed_;                                 // of the step that did
+  list<std::exception_ptr> failures_;  // by rank, of the last call
+  std::string failed_;                 // of the step that did
   // what the calling thread hands out: written before start_ is raised, read after
   void (*call_)(void const*, int) = nullptr;
   void const* what_ = nullptr;
@@ -274,7 +268,7 @@ class thread_source final : public device_source {
     return launchers_[static_cast<std::size_t>(op)].workspace(*e.info, extents, static_cast<std::size_t>(wanted_.threads));
   }
   std::unique_ptr<local_devices> make(graph_data const& graph, std::span<std::uint64_t const> keys,
-                                list<list<program>> sets) override {
+                                      list<list<program>> sets) override {
     return std::make_unique<thread_devices>(wanted_, graph, launchers_, keys, std::move(sets));
   }
 

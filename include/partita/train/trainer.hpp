@@ -45,7 +45,7 @@ template <class Model> class trainer {
   // once, with the kernels; a `pt::plan<Model>` would be a second trace, and its templates a second time to compile.
   template <class Policy, device_description Devices, class... Settings>
   requires(requires(Policy const& p, plan_base& made) { p(made); })
-  trainer(training_type const& model, Policy const& policy, Devices const& devices, Settings const&... settings)
+      trainer(training_type const& model, Policy const& policy, Devices const& devices, Settings const&... settings)
       : graph_(std::make_unique<graph_type>()) {
     const trainer_options options = follow(model, settings...);
     plan_base made(*graph_);
@@ -66,7 +66,7 @@ template <class Model> class trainer {
   }
   template <class Policy, tracing_device_description<training_type> Devices, class... Settings>
   requires(requires(Policy const& p, plan_base& made) { p(made); })
-  trainer(training_type const& model, Policy const& policy, Devices const& devices, Settings const&... settings) {
+      trainer(training_type const& model, Policy const& policy, Devices const& devices, Settings const&... settings) {
     std::vector<binding> extents;
     trainer_options options;
     (note(settings, extents, options), ...);
@@ -126,7 +126,8 @@ template <class Model> class trainer {
   template <class Devices> void start(plan_base made, Devices const& devices, trainer_options const& options) {
     if (const finding f = check_model(*graph_)) throw error(describe(f));
     const std::span<on_cpu::launcher const> launchers(graph_->launchers.at, static_cast<std::size_t>(graph_->launchers.size));
-    engine_ = std::make_unique<detail::engine>(*graph_, graph_->losses, std::move(made), device_source_of(devices, launchers), options);
+    engine_ =
+        std::make_unique<detail::engine>(*graph_, graph_->losses, std::move(made), device_source_of(devices, launchers), options);
   }
   void start(plan_base made, traced_for_devices traced, trainer_options const& options) {
     if (const finding f = check_model(*traced.graph)) throw error(describe(f));
@@ -137,7 +138,7 @@ template <class Model> class trainer {
   static void note(trainer_options const& o, std::vector<binding>&, trainer_options& options) { options = o; }
   void take(binding const& b, trainer_options&) { graph_->bindings.push(b); }
   void take(trainer_options const& o, trainer_options& options) { options = o; }
-  std::unique_ptr<graph_type> graph_;          // one of the two
+  std::unique_ptr<graph_type> graph_;  // one of the two
   std::shared_ptr<graph_data const> traced_;
   std::unique_ptr<detail::engine> engine_;
 };

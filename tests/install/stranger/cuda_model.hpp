@@ -5,8 +5,8 @@
 #include <partita/ops/sum.hpp>
 
 struct sample : partita::axis<"sample", 8> {};
-struct in     : partita::axis<"in", 4> {};
-struct label  : partita::axis<"label", 2> {};
+struct in : partita::axis<"in", 4> {};
+struct label : partita::axis<"label", 2> {};
 
 struct linear_model {
   constexpr auto operator()(auto& g) const {

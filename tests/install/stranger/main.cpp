@@ -8,9 +8,9 @@
 namespace pt = partita;
 
 struct sample : pt::axis<"sample"> {};
-struct in     : pt::axis<"in", 4> {};
+struct in : pt::axis<"in", 4> {};
 struct hidden : pt::axis<"hidden", 8> {};
-struct label  : pt::axis<"label", 2> {};
+struct label : pt::axis<"label", 2> {};
 
 struct mlp {
   constexpr auto operator()(auto& g) const {

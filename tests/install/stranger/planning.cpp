@@ -5,7 +5,7 @@ namespace pt = partita;
 
 struct sample : pt::axis<"sample", 8> {};
 struct hidden : pt::axis<"hidden", 768> {};
-struct label  : pt::axis<"label", 2> {};
+struct label : pt::axis<"label", 2> {};
 
 struct linear_model {
   constexpr auto operator()(auto& g) const {

@@ -1,23 +1,23 @@
 // Every policy on a Llama-like model.
-#include "../../support/matrix.hpp"
 #include "../../support/models/llama.hpp"
+#include "../../support/matrix.hpp"
 
 using namespace partita::testing;
 
 TEST_CASE("a Llama-like model under every policy does what one device does") {
   for (models::sizes const& sizes :
-       {models::sizes{}, models::sizes{.samples = 7, .positions = 8, .vocabulary = 13, .hidden = 9, .heads = 2, .share = 3, .width = 2, .inner = 12}})
-    tried<models::llama>(sizes, {}, sizes.heads == 2)
-        .check(common_plans<models::position, models::head, models::inner>(sizes));
+       {models::sizes{},
+        models::sizes{
+            .samples = 7, .positions = 8, .vocabulary = 13, .hidden = 9, .heads = 2, .share = 3, .width = 2, .inner = 12}})
+    tried<models::llama>(sizes, {}, sizes.heads == 2).check(common_plans<models::position, models::head, models::inner>(sizes));
 }
 
-TEST_CASE("the same under random plans") {
-  tried<models::llama>({}).check_random(1, 8);
-}
+TEST_CASE("the same under random plans") { tried<models::llama>({}).check_random(1, 8); }
 
 TEST_CASE("heads that share keys are cut where there are too few heads of keys") {
   using namespace partita::policy;
-  partita::axis_info const *positions = &partita::axis_of<models::position>::info, *share = &partita::axis_of<models::share>::info;
+  partita::axis_info const *positions = &partita::axis_of<models::position>::info,
+                           *share = &partita::axis_of<models::share>::info;
   for (std::size_t heads : {std::size_t{1}, std::size_t{2}})
     tried<models::llama>({.heads = heads, .share = 5})
         .check({composed("tensor 3", tensor_parallel_of{3}),

@@ -6,7 +6,16 @@ using namespace partita::testing;
 
 namespace {
 std::vector<named_plan> plans_with_experts() { return expert_plans<models::expert, models::position, models::inner>(); }
-const models::sizes other{.samples = 9, .positions = 8, .vocabulary = 13, .hidden = 9, .heads = 2, .share = 3, .width = 2, .inner = 12, .experts = 5, .slots = 2};
+const models::sizes other{.samples = 9,
+                          .positions = 8,
+                          .vocabulary = 13,
+                          .hidden = 9,
+                          .heads = 2,
+                          .share = 3,
+                          .width = 2,
+                          .inner = 12,
+                          .experts = 5,
+                          .slots = 2};
 }  // namespace
 
 TEST_CASE("a mixture of experts under every policy does what one device does") {
@@ -20,9 +29,7 @@ TEST_CASE("the same with the experts in space") {
     tried<models::mixture>(sizes, {.normalised = sizes.heads == 2}, sizes.heads == 2).check(plans_with_experts());
 }
 
-TEST_CASE("the same under random plans") {
-  tried<models::mixture>({}).check_random(1, 8);
-}
+TEST_CASE("the same under random plans") { tried<models::mixture>({}).check_random(1, 8); }
 
 TEST_CASE("groups of tokens that are stretches of a sequence may be in parts with it") {
   using namespace partita::policy;
@@ -37,9 +44,8 @@ TEST_CASE("groups of tokens that are stretches of a sequence may be in parts wit
   };
   const models::sizes sizes{.samples = 3, .positions = 8, .heads = 3, .slots = 2};
   tried<models::mixture_of<true>>(sizes).check(
-      {composed("one device", single_device{}), composed("data 3", data_parallel_of{3}),
-       composed("stretches 2", along(2)), composed("stretches 3", along(3)),
-       composed("data 2, stretches 2, zero 1", data_parallel_of{2}, along(2), zero_of{1, 2}),
+      {composed("one device", single_device{}), composed("data 3", data_parallel_of{3}), composed("stretches 2", along(2)),
+       composed("stretches 3", along(3)), composed("data 2, stretches 2, zero 1", data_parallel_of{2}, along(2), zero_of{1, 2}),
        composed("experts 2, stretches 2", expert_parallel_of{2, &partita::axis_of<models::expert>::info}, along(2))});
 }
 

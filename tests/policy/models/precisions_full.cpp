@@ -13,7 +13,8 @@ template <class Model, class Sequence> void check_in_f32(models::sizes const& si
   tried<Model, partita::f32>(sizes, {}, true).check(plans);
   tried<Model, partita::f32>(sizes, {}, false).check(plans, {.steps = 2, .on_threads = true});
 }
-const models::sizes uneven{.samples = 9, .positions = 11, .sources = 5, .vocabulary = 23, .hidden = 18, .heads = 5, .width = 6, .inner = 31};
+const models::sizes uneven{
+    .samples = 9, .positions = 11, .sources = 5, .vocabulary = 23, .hidden = 18, .heads = 5, .width = 6, .inner = 31};
 }  // namespace
 
 TEST_CASE("a GPT") { check_in_f32<models::gpt, models::position>(uneven); }

@@ -9,7 +9,9 @@ using namespace partita::testing;
 
 TEST_CASE("a GPT under random plans") { tried<models::gpt>({.samples = 7, .hidden = 9}, {}, false).check_random(100, 150); }
 TEST_CASE("a Llama-like model under random plans") { tried<models::llama>({.heads = 2, .share = 3}).check_random(300, 150); }
-TEST_CASE("an encoder and a decoder under random plans") { tried<models::encoder_decoder>({.sources = 7}).check_random(500, 150); }
+TEST_CASE("an encoder and a decoder under random plans") {
+  tried<models::encoder_decoder>({.sources = 7}).check_random(500, 150);
+}
 TEST_CASE("a U under random plans") { tried<models::u_shaped>({.positions = 6}, {}, false).check_random(700, 150); }
 TEST_CASE("a mixture of experts under random plans") {
   tried<models::mixture>({.samples = 5, .slots = 2}).check_random(900, 100);

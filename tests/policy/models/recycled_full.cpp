@@ -32,7 +32,8 @@ TEST_CASE("a model of three passes under every policy does what one device does"
 
 TEST_CASE("one pass, two, four, at other sizes") {
   const models::sizes sizes{.samples = 8, .positions = 4, .vocabulary = 9, .hidden = 6, .heads = 2, .width = 3, .inner = 10};
-  for (models::recycled model : {models::recycled{1, 3}, {2, 1}, {4, 2, false}}) tried<models::recycled>(sizes, model, false).check(plans_of_passes(model.passes));
+  for (models::recycled model : {models::recycled{1, 3}, {2, 1}, {4, 2, false}})
+    tried<models::recycled>(sizes, model, false).check(plans_of_passes(model.passes));
 }
 
 }  // namespace

@@ -28,8 +28,8 @@ struct wide : axis<"wide"> {};    // hidden and risen one after the other
 
 // What a model of this family is bound to; a model uses some of them.
 struct sizes {
-  std::size_t samples = 6, positions = 5, sources = 4, vocabulary = 11, hidden = 8, heads = 3, share = 2, width = 4,
-              inner = 7, experts = 3, slots = 3, features = 5;
+  std::size_t samples = 6, positions = 5, sources = 4, vocabulary = 11, hidden = 8, heads = 3, share = 2, width = 4, inner = 7,
+              experts = 3, slots = 3, features = 5;
   std::vector<binding> extents() const {
     return {bind<models::sample>(samples),
             bind<models::position>(positions),

@@ -33,7 +33,9 @@ struct alignas(64) card {
   header head;
   alignas(64) std::byte data[room];
 
-  std::size_t sent_bytes() const { return static_cast<std::size_t>(data - reinterpret_cast<std::byte const*>(this)) + head.carried; }
+  std::size_t sent_bytes() const {
+    return static_cast<std::size_t>(data - reinterpret_cast<std::byte const*>(this)) + head.carried;
+  }
 };
 
 // The receiving side. Everything with mpi_state::calls held.

@@ -42,10 +42,14 @@ class mpi_communicator {
   // `groups[g]` lists the ranks of group g, ascending; the same in all processes, which make their communicators in one
   // order. A process that is in no group may give an empty list. Throws error where one is no group. The state outlives
   // the communicator.
-  mpi_communicator(detail::comm::mpi_state& state, list<list<int>> const& groups,
-                   detail::comm::transfer_limits limits = {})
-      : state_(state), groups_(made_of(groups, state)), cards_over_(state.duplicate()), data_over_(state.duplicate()),
-        box_(state, cards_over_), data_(data_over_, limits), exchange_(state.size()) {
+  mpi_communicator(detail::comm::mpi_state& state, list<list<int>> const& groups, detail::comm::transfer_limits limits = {})
+      : state_(state),
+        groups_(made_of(groups, state)),
+        cards_over_(state.duplicate()),
+        data_over_(state.duplicate()),
+        box_(state, cards_over_),
+        data_(data_over_, limits),
+        exchange_(state.size()) {
     std::size_t most = 0;
     for (auto const& g : groups_)
       if (g != groups_.front()) most = std::max(most, g->size());
@@ -79,10 +83,17 @@ class mpi_communicator {
     run(g, {.kind = communication::all_gather, .type = type, .from = mine, .to = all, .counts = counts});
   }
   // What it is for is compared as well.
-  void all_gather_for(std::size_t g, void const* mine, void* all, std::span<const std::size_t> counts, dtype type, std::uint64_t purpose) {
-    run(g, {.kind = communication::all_gather, .type = type, .root = static_cast<int>(purpose % 0x7fffffff), .from = mine, .to = all, .counts = counts});
+  void all_gather_for(std::size_t g, void const* mine, void* all, std::span<const std::size_t> counts, dtype type,
+                      std::uint64_t purpose) {
+    run(g, {.kind = communication::all_gather,
+            .type = type,
+            .root = static_cast<int>(purpose % 0x7fffffff),
+            .from = mine,
+            .to = all,
+            .counts = counts});
   }
-  void reduce_scatter(std::size_t g, void const* all, void* mine, std::span<const std::size_t> counts, dtype type, reduction how) {
+  void reduce_scatter(std::size_t g, void const* all, void* mine, std::span<const std::size_t> counts, dtype type,
+                      reduction how) {
     run(g, {.kind = communication::reduce_scatter, .type = type, .how = how, .from = all, .to = mine, .counts = counts});
   }
   // Several at once: see joined_call.
@@ -97,7 +108,12 @@ class mpi_communicator {
   }
   void all_to_all(std::size_t g, void const* send, std::span<const std::size_t> send_counts, void* receive,
                   std::span<const std::size_t> receive_counts, dtype type) {
-    run(g, {.kind = communication::all_to_all, .type = type, .from = send, .to = receive, .counts = send_counts, .receives = receive_counts});
+    run(g, {.kind = communication::all_to_all,
+            .type = type,
+            .from = send,
+            .to = receive,
+            .counts = send_counts,
+            .receives = receive_counts});
   }
   void broadcast(std::size_t g, void* buffer, std::size_t count, dtype type, int root) {
     run(g, {.kind = communication::broadcast, .type = type, .root = root, .count = count, .from = buffer, .to = buffer});
@@ -128,8 +144,7 @@ class mpi_communicator {
 
  private:
   struct group {
-    group(list<int> of, int rank)
-        : ranks(std::move(of)), made(ranks.size()), described(ranks.size()) {
+    group(list<int> of, int rank) : ranks(std::move(of)), made(ranks.size()), described(ranks.size()) {
       for (list<card*>& each : arrived) each.resize(ranks.size(), nullptr);
       me = member(rank);
     }
@@ -139,8 +154,8 @@ class mpi_communicator {
     }
     std::size_t size() const { return ranks.size(); }
     list<int> ranks;
-    std::size_t me = 0;       // size(): no member
-    std::uint64_t turn = 0;   // calls so far
+    std::size_t me = 0;                  // size(): no member
+    std::uint64_t turn = 0;              // calls so far
     std::array<list<card*>, 2> arrived;  // of this turn and, from members that are ahead, the next; by member
     list<call> made;
     list<detail::comm::described_call> described;
@@ -161,13 +176,16 @@ class mpi_communicator {
   }
 
   template <class Ready, class Missing> void wait(Ready ready, Missing missing) {
-    state_.wait([&] {
-      box_.take([this](card* c) { sort(c); });
-      return ready();
-    }, [this] {
-      data_.leave();
-      exchange_.end();
-    }, missing);
+    state_.wait(
+        [&] {
+          box_.take([this](card* c) { sort(c); });
+          return ready();
+        },
+        [this] {
+          data_.leave();
+          exchange_.end();
+        },
+        missing);
   }
   template <class Ready> void wait(Ready ready) {
     wait(ready, [](int) { return false; });
@@ -205,14 +223,17 @@ class mpi_communicator {
         c.head = {.group = static_cast<std::uint32_t>(index), .turn = turn, .digest = digest, .words = words};
         if (fits && detail::comm::counts_fit(made, g.size())) detail::comm::pack(made, g.me, g.size(), m, c);
         announcements_.emplace_back();
-        detail::comm::check_mpi(MPI_Isend(&c, static_cast<int>(c.sent_bytes()), MPI_BYTE, g.ranks[m], 0, cards_over_, &announcements_.back()), "MPI_Isend");
+        detail::comm::check_mpi(
+            MPI_Isend(&c, static_cast<int>(c.sent_bytes()), MPI_BYTE, g.ranks[m], 0, cards_over_, &announcements_.back()),
+            "MPI_Isend");
       }
     }
     list<card*>& cards = g.arrived[turn % 2];
-    wait([&] { return all_here(g, cards) && announced(); }, [&](int other) {
-      const std::size_t m = g.member(other);
-      return m < g.size() && cards[m] == nullptr;
-    });
+    wait([&] { return all_here(g, cards) && announced(); },
+         [&](int other) {
+           const std::size_t m = g.member(other);
+           return m < g.size() && cards[m] == nullptr;
+         });
     bool agreed = true;
     for (std::size_t m = 0; m < g.size(); ++m) agreed = agreed && (m == g.me || cards[m]->head.digest == digest);
     compare(index, made, agreed && made.kind != communication::all_to_all, cards);
@@ -230,7 +251,8 @@ class mpi_communicator {
   bool announced() {
     int all = 1;
     if (!announcements_.empty())
-      detail::comm::check_mpi(MPI_Testall(static_cast<int>(announcements_.size()), announcements_.data(), &all, MPI_STATUSES_IGNORE), "MPI_Testall");
+      detail::comm::check_mpi(
+          MPI_Testall(static_cast<int>(announcements_.size()), announcements_.data(), &all, MPI_STATUSES_IGNORE), "MPI_Testall");
     if (all != 0) announcements_.clear();
     return all != 0;
   }
@@ -268,13 +290,12 @@ class mpi_communicator {
   // One call, or part of one, whose data go by themselves.
   void move(call const& part, group const& g) {
     switch (part.kind) {
-      case communication::all_reduce:
-        reduce_own(part, g, part.to, true);
-        return gather(part, g);
+      case communication::all_reduce: reduce_own(part, g, part.to, true); return gather(part, g);
       case communication::reduce_scatter: return reduce_own(part, g, part.to, false);
       case communication::all_gather: {
         const element_range own = detail::comm::range_of(part, g.me, g.size());
-        detail::comm::copy(detail::comm::at(part.to, own.begin, part.type), part.from, (own.end - own.begin) * size_of(part.type));
+        detail::comm::copy(detail::comm::at(part.to, own.begin, part.type), part.from,
+                           (own.end - own.begin) * size_of(part.type));
         return gather(part, g);
       }
       case communication::broadcast: return spread(part, g);
@@ -288,8 +309,10 @@ class mpi_communicator {
       const element_range own = detail::comm::range_of(part, g.me, g.size());
       for_others(g, [&](std::size_t m) {
         const element_range its = detail::comm::range_of(part, m, g.size());
-        data_.receive(g.ranks[m], detail::comm::at(part.to, its.begin, part.type), (its.end - its.begin) * size_of(part.type), tag_of_data);
-        data_.send(g.ranks[m], detail::comm::at(part.to, own.begin, part.type), (own.end - own.begin) * size_of(part.type), tag_of_data);
+        data_.receive(g.ranks[m], detail::comm::at(part.to, its.begin, part.type), (its.end - its.begin) * size_of(part.type),
+                      tag_of_data);
+        data_.send(g.ranks[m], detail::comm::at(part.to, own.begin, part.type), (own.end - own.begin) * size_of(part.type),
+                   tag_of_data);
       });
     }
     wait([this] { return data_.done(); });
@@ -334,10 +357,13 @@ class mpi_communicator {
       wait([this] { return data_.done(); });
       if (round + 1 < rounds) post(round + 1);
       const element_range own = bit(g.me, round);
-      auto source = [&](std::size_t m) -> void const* { return m == g.me ? detail::comm::at(part.from, own.begin, part.type) : staged(m, round); };
-      detail::comm::reduce_range(part.type, part.how, g.size(), source, 1,
-                                 [&](std::size_t) { return detail::comm::at(to, in_place ? own.begin : own.begin - first, part.type); }, 0,
-                                 own.end - own.begin);
+      auto source = [&](std::size_t m) -> void const* {
+        return m == g.me ? detail::comm::at(part.from, own.begin, part.type) : staged(m, round);
+      };
+      detail::comm::reduce_range(
+          part.type, part.how, g.size(), source, 1,
+          [&](std::size_t) { return detail::comm::at(to, in_place ? own.begin : own.begin - first, part.type); }, 0,
+          own.end - own.begin);
     }
   }
   void move_all_to_all(call const& made, group const& g) {
@@ -345,12 +371,15 @@ class mpi_communicator {
     {
       const std::scoped_lock lock(state_.calls());
       for_others(g, [&](std::size_t m) {
-        data_.receive(g.ranks[m], detail::comm::at(made.to, detail::comm::sum(made.receives.first(m)), made.type), made.receives[m] * width, tag_of_data);
-        data_.send(g.ranks[m], detail::comm::at(made.from, detail::comm::sum(made.counts.first(m)), made.type), made.counts[m] * width, tag_of_data);
+        data_.receive(g.ranks[m], detail::comm::at(made.to, detail::comm::sum(made.receives.first(m)), made.type),
+                      made.receives[m] * width, tag_of_data);
+        data_.send(g.ranks[m], detail::comm::at(made.from, detail::comm::sum(made.counts.first(m)), made.type),
+                   made.counts[m] * width, tag_of_data);
       });
     }
     detail::comm::copy(detail::comm::at(made.to, detail::comm::sum(made.receives.first(g.me)), made.type),
-                       detail::comm::at(made.from, detail::comm::sum(made.counts.first(g.me)), made.type), made.counts[g.me] * width);
+                       detail::comm::at(made.from, detail::comm::sum(made.counts.first(g.me)), made.type),
+                       made.counts[g.me] * width);
     wait([this] { return data_.done(); });
   }
   // The next member first, so that not everybody sends to the same one.
@@ -369,7 +398,7 @@ class mpi_communicator {
   detail::comm::card_box box_;
   detail::comm::transfers data_;
   detail::comm::mpi_exchange exchange_;
-  list<std::unique_ptr<card>> own_;      // by member that they go to
+  list<std::unique_ptr<card>> own_;  // by member that they go to
   list<MPI_Request> announcements_;
   list<std::size_t> offsets_;
   std::size_t staged_ = 0;                // bytes of one member in `staging_`

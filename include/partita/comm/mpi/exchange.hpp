@@ -22,8 +22,7 @@ namespace partita::detail::comm {
 
 class mpi_exchange {
  public:
-  explicit mpi_exchange(int ranks)
-      : sent_(static_cast<std::size_t>(ranks)), waiting_(static_cast<std::size_t>(ranks)) {}
+  explicit mpi_exchange(int ranks) : sent_(static_cast<std::size_t>(ranks)), waiting_(static_cast<std::size_t>(ranks)) {}
 
   // With mpi_state::calls held, as all below. Throws error, before anything is sent, where a message to oneself lacks its
   // other side or differs from it.
@@ -65,7 +64,8 @@ class mpi_exchange {
     if (open_ > 0) return false;
     if (announcements_.empty()) return true;
     int all = 0;
-    check_mpi(MPI_Testall(static_cast<int>(announcements_.size()), announcements_.data(), &all, MPI_STATUSES_IGNORE), "MPI_Testall");
+    check_mpi(MPI_Testall(static_cast<int>(announcements_.size()), announcements_.data(), &all, MPI_STATUSES_IGNORE),
+              "MPI_Testall");
     if (all != 0) announcements_.clear();
     return all != 0;
   }
@@ -89,7 +89,8 @@ class mpi_exchange {
               .carried = fits ? static_cast<std::uint32_t>(each.bytes) : 0};
     if (fits && each.bytes > 0) std::memcpy(c.data, each.data, each.bytes);
     announcements_.emplace_back();
-    check_mpi(MPI_Isend(&c, static_cast<int>(c.sent_bytes()), MPI_BYTE, each.peer, 0, cards, &announcements_.back()), "MPI_Isend");
+    check_mpi(MPI_Isend(&c, static_cast<int>(c.sent_bytes()), MPI_BYTE, each.peer, 0, cards, &announcements_.back()),
+              "MPI_Isend");
     if (!fits) data.send(each.peer, each.data, each.bytes, tag_of(turn));
   }
   static int tag_of(std::uint64_t turn) { return 1 + static_cast<int>(turn % 16384); }  // MPI has tags up to 32767 at least
@@ -132,12 +133,12 @@ class mpi_exchange {
     throw_error({"rank ", me_, " ", does, " with tag ", tag, " what it does not ", other, " in the same exchange"});
   }
   std::string disagreement(int source, message const& mine, std::size_t sent) const {
-    return partita::words({"exchange from rank ", source, " to rank ", me_, " with tag ", mine.tag, ": rank ", source, " sends ", sent,
-                  " bytes, but rank ", me_, " receives ", mine.bytes, " bytes"});
+    return partita::words({"exchange from rank ", source, " to rank ", me_, " with tag ", mine.tag, ": rank ", source, " sends ",
+                           sent, " bytes, but rank ", me_, " receives ", mine.bytes, " bytes"});
   }
 
   int me_ = 0;
-  list<std::uint64_t> sent_;          // messages so far, by destination
+  list<std::uint64_t> sent_;   // messages so far, by destination
   list<list<card*>> waiting_;  // arrived and not asked for yet, by source, in order
   std::span<const message> receives_;
   list<bool> matched_;

@@ -82,7 +82,8 @@ inline void unpack(call const& made, std::size_t me, std::span<card* const> card
         auto source = [&](std::size_t m) -> void const* {
           return m == me ? at(part.from, r.begin, part.type) : cards[m]->data + offsets[m];
         };
-        reduce_range(part.type, part.how, members, source, 1, [&](std::size_t) { return part.to; }, 0, count);
+        reduce_range(
+            part.type, part.how, members, source, 1, [&](std::size_t) { return part.to; }, 0, count);
         for (std::size_t& each : offsets) each += count * width;
         break;
       }
@@ -107,8 +108,7 @@ inline void unpack(call const& made, std::size_t me, std::span<card* const> card
 inline std::size_t traffic_of(call const& made, std::size_t me, std::size_t n) {
   const std::size_t width = size_of(made.type);
   if (made.kind == communication::all_to_all) return (sum(made.counts) - made.counts[me]) * width;
-  if (made.kind == communication::broadcast)
-    return (me + 1) % n == static_cast<std::size_t>(made.root) ? 0 : made.count * width;
+  if (made.kind == communication::broadcast) return (me + 1) % n == static_cast<std::size_t>(made.root) ? 0 : made.count * width;
   std::size_t elements = 0;
   each_part(made, [&](call const& part) {
     if (part.kind == communication::all_reduce) elements += part.count;

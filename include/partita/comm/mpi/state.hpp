@@ -136,7 +136,8 @@ class mpi_state {
         for (end_of const& each : ended_)  // what it sent before may arrive after the news of its end
           if (missing(each.rank) && clock::now() - each.heard > std::chrono::seconds(2)) {
             leave();
-            throw_error({"rank ", each.rank, " has ended, and rank ", rank_, " waits for it; every process must make the same calls"});
+            throw_error(
+                {"rank ", each.rank, " has ended, and rank ", rank_, " waits for it; every process must make the same calls"});
           }
       }
       if (stops) throw_aborted();
@@ -154,11 +155,13 @@ class mpi_state {
       const std::scoped_lock lock(calls_);
       check_mpi(MPI_Comm_idup(MPI_COMM_WORLD, made.get(), &request), "MPI_Comm_idup");
     }
-    wait([&] {
-      int done = 0;
-      check_mpi(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
-      return done != 0;
-    }, [&] { (void)made.release(); });  // MPI may still write there
+    wait(
+        [&] {
+          int done = 0;
+          check_mpi(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
+          return done != 0;
+        },
+        [&] { (void)made.release(); });  // MPI may still write there
     const std::scoped_lock lock(calls_);
     check_mpi(MPI_Comm_set_errhandler(*made, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
     return *made;
@@ -203,8 +206,9 @@ class mpi_state {
     return true;
   }
   void listen() {
-    check_mpi(MPI_Irecv(heard_.data(), static_cast<int>(heard_.size()), MPI_CHAR, MPI_ANY_SOURCE, MPI_ANY_TAG, control_, &listening_),
-              "MPI_Irecv");
+    check_mpi(
+        MPI_Irecv(heard_.data(), static_cast<int>(heard_.size()), MPI_CHAR, MPI_ANY_SOURCE, MPI_ANY_TAG, control_, &listening_),
+        "MPI_Irecv");
   }
   // The union of the cores that the processes of this machine may run on: with or without binding to cores, what there
   // is to share among them.
@@ -221,7 +225,8 @@ class mpi_state {
         if (CPU_ISSET_S(core, CPU_ALLOC_SIZE(8 * mine.size()), set)) mine[core / 8] |= static_cast<unsigned char>(1u << core % 8);
     if (set != nullptr) CPU_FREE(set);
 #endif
-    check_mpi(MPI_Allreduce(mine.data(), all.data(), static_cast<int>(all.size()), MPI_UNSIGNED_CHAR, MPI_BOR, near), "MPI_Allreduce");
+    check_mpi(MPI_Allreduce(mine.data(), all.data(), static_cast<int>(all.size()), MPI_UNSIGNED_CHAR, MPI_BOR, near),
+              "MPI_Allreduce");
     for (unsigned char byte : all) cores_ += __builtin_popcount(byte);
     if (cores_ == 0) cores_ = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
     MPI_Comm_free(&near);

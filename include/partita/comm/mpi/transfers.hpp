@@ -27,13 +27,15 @@ class transfers {
   void send(int to, void const* data, std::size_t bytes, int tag) {
     each_part(bytes, [&](std::size_t at, int length) {
       sends_.emplace_back();
-      check_mpi(MPI_Isend(static_cast<std::byte const*>(data) + at, length, MPI_BYTE, to, tag, over_, &sends_.back()), "MPI_Isend");
+      check_mpi(MPI_Isend(static_cast<std::byte const*>(data) + at, length, MPI_BYTE, to, tag, over_, &sends_.back()),
+                "MPI_Isend");
     });
   }
   void receive(int from, void* data, std::size_t bytes, int tag) {
     each_part(bytes, [&](std::size_t at, int length) {
       receives_.emplace_back();
-      check_mpi(MPI_Irecv(static_cast<std::byte*>(data) + at, length, MPI_BYTE, from, tag, over_, &receives_.back()), "MPI_Irecv");
+      check_mpi(MPI_Irecv(static_cast<std::byte*>(data) + at, length, MPI_BYTE, from, tag, over_, &receives_.back()),
+                "MPI_Irecv");
     });
   }
   bool done() { return done(receives_) && done(sends_); }
@@ -52,8 +54,7 @@ class transfers {
 
  private:
   template <class F> void each_part(std::size_t bytes, F f) const {
-    for (std::size_t at = 0; at < bytes; at += limits_.message)
-      f(at, static_cast<int>(std::min(limits_.message, bytes - at)));
+    for (std::size_t at = 0; at < bytes; at += limits_.message) f(at, static_cast<int>(std::min(limits_.message, bytes - at)));
   }
   static bool done(list<MPI_Request>& requests) {
     if (requests.empty()) return true;

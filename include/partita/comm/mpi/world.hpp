@@ -104,8 +104,7 @@ class mpi final : public processes {
   int cores() const { return state_->cores(); }            // that these share
   bool cores_to_spare() const { return state_->cores_to_spare(); }
   // A communicator over these groups. All processes ask for theirs at the same point; it ends before this does.
-  std::unique_ptr<mpi_communicator> communicator(list<list<int>> const& groups,
-                                                 detail::comm::transfer_limits limits = {}) {
+  std::unique_ptr<mpi_communicator> communicator(list<list<int>> const& groups, detail::comm::transfer_limits limits = {}) {
     return std::make_unique<mpi_communicator>(*state_, groups, limits);
   }
 
@@ -113,9 +112,9 @@ class mpi final : public processes {
   void gather_words(void const* mine, void* all, std::span<std::size_t const> words, std::string_view what) {
     try {
       everybody_->all_gather_for(0, mine, all, words, dtype::i32, hash(what));
-    } catch (aborted const&) {
-      throw;
-    } catch (error const& e) { throw_error({"asking for ", what, ": ", e.what()}); }
+    } catch (aborted const&) { throw; } catch (error const& e) {
+      throw_error({"asking for ", what, ": ", e.what()});
+    }
   }
   // Who still makes calls of all learns by this one that it would wait for ever; and so does this one.
   bool all_end() noexcept {

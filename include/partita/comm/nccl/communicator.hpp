@@ -145,7 +145,7 @@ template <class Library> class nccl_communicator {
 
   // Between these NCCL only notes what is wanted; it begins at the end, with everything together.
   class grouped {
-  public:
+   public:
     explicit grouped(nccl_communicator& of) : of_(&of) {
       of.look_aborted();
       of.check(Library::group_start(), "ncclGroupStart");
@@ -155,7 +155,7 @@ template <class Library> class nccl_communicator {
       if (std::uncaught_exceptions() == before_) of_->check(answer, "ncclGroupEnd");
     }
 
-  private:
+   private:
     nccl_communicator* of_;
     int before_ = std::uncaught_exceptions();
   };

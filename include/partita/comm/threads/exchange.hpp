@@ -49,7 +49,7 @@ struct parcel {
 };
 
 class channel {
-public:
+ public:
   // The first parcel of the other side with the same tag, taken out; or null, and then `mine` waits here.
   parcel* meet(parcel& mine) {
     const std::scoped_lock lock(mutex_);
@@ -72,7 +72,7 @@ public:
     return false;
   }
 
-private:
+ private:
   struct queue {  // first in, first out
     parcel* head = nullptr;
     parcel** tail = &head;
@@ -95,7 +95,7 @@ private:
 
 // One rank's exchanges.
 class exchanger {
-public:
+ public:
   mailbox& box() { return box_; }
   void reserve(std::size_t messages) {
     if (messages <= capacity_) return;
@@ -137,8 +137,7 @@ public:
     for (;;) {
       const std::uint32_t seen = box_.event.load(std::memory_order_seq_cst);
       for (std::size_t i = 0; i < receives.size(); ++i)
-        if (parcel* send = parcels_[i].to_copy.exchange(nullptr, std::memory_order_acquire))
-          transfer(*send, parcels_[i]);
+        if (parcel* send = parcels_[i].to_copy.exchange(nullptr, std::memory_order_acquire)) transfer(*send, parcels_[i]);
       if (box_.pending.load(std::memory_order_acquire) == 0) break;
       if (!withdrawn && aborted.load(std::memory_order_seq_cst)) {
         withdrawn = true;
@@ -157,7 +156,7 @@ public:
     return outcome::done;
   }
 
-private:
+ private:
   // Up to this many bytes, who comes second copies at once.
   static constexpr std::size_t at_once_bytes = 64 * 1024;
 

@@ -28,7 +28,7 @@
 namespace partita::detail::comm {
 
 class rendezvous {
-public:
+ public:
   rendezvous(std::size_t index, list<int> ranks)
       : index_(index), ranks_(std::move(ranks)), members_(std::make_unique<member[]>(ranks_.size())) {}
 
@@ -47,8 +47,7 @@ public:
     std::uint64_t before = arrivals_.load(std::memory_order_acquire);
     do {
       if (before & poison) return outcome::aborted;
-    } while (
-        !arrivals_.compare_exchange_weak(before, before + 1, std::memory_order_acq_rel, std::memory_order_acquire));
+    } while (!arrivals_.compare_exchange_weak(before, before + 1, std::memory_order_acq_rel, std::memory_order_acquire));
 
     bool helped = false, bound = false;
     if (before + 1 == everybody) {
@@ -86,7 +85,7 @@ public:
     state_.notify_all();
   }
 
-private:
+ private:
   static constexpr std::uint64_t poison = std::uint64_t{1} << 63;
   static constexpr std::uint32_t alarm = std::uint32_t{1} << 31;
 

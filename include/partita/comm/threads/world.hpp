@@ -42,10 +42,9 @@ struct thread_world_options {
 class thread_communicator;
 
 class thread_world {
-public:
+ public:
   // `groups[g]` lists the ranks of group g, ascending. Throws error where it does not.
-  thread_world(int ranks, list<list<int>> const& groups, thread_world_options options = {})
-      : size_(ranks) {
+  thread_world(int ranks, list<list<int>> const& groups, thread_world_options options = {}) : size_(ranks) {
     if (ranks < 1) throw_error({"a world has at least one rank, not ", ranks});
     auto const count = static_cast<std::size_t>(ranks);
     for (std::size_t group = 0; group < groups.size(); ++group) {
@@ -66,8 +65,7 @@ public:
   int size() const { return size_; }
   std::size_t groups() const { return groups_.size(); }
   std::span<int const> members(std::size_t group) const {
-    if (group >= groups_.size())
-      throw_error({"group ", group, " does not exist; there are ", groups_.size()});
+    if (group >= groups_.size()) throw_error({"group ", group, " does not exist; there are ", groups_.size()});
     return groups_[group].ranks();
   }
 
@@ -88,7 +86,7 @@ public:
     return counts;
   }
 
-private:
+ private:
   friend class thread_communicator;
 
   struct alignas(detail::comm::cache_line) rank_state {
@@ -98,8 +96,7 @@ private:
   };
 
   std::size_t index_of(int rank) const {
-    if (rank < 0 || rank >= size_)
-      throw_error({"rank ", rank, " does not exist; there are ", size_});
+    if (rank < 0 || rank >= size_) throw_error({"rank ", rank, " does not exist; there are ", size_});
     return static_cast<std::size_t>(rank);
   }
 
@@ -129,9 +126,8 @@ private:
 
 // A rank's side of a thread_world. See comm/communicator.hpp for what the calls mean.
 class thread_communicator {
-public:
-  thread_communicator(thread_world& world, int rank)
-      : world_(&world), rank_(rank), state_(&world.ranks_[world.index_of(rank)]) {}
+ public:
+  thread_communicator(thread_world& world, int rank) : world_(&world), rank_(rank), state_(&world.ranks_[world.index_of(rank)]) {}
 
   int rank() const { return rank_; }
   int size() const { return world_->size(); }
@@ -139,23 +135,20 @@ public:
   traffic_counts traffic() const { return world_->traffic(rank_); }
 
   void all_reduce(std::size_t group, void* buffer, std::size_t count, dtype type, reduction how) {
-    const place own = meet(
-        group,
-        {.kind = communication::all_reduce, .type = type, .how = how, .count = count, .from = buffer, .to = buffer});
+    const place own =
+        meet(group, {.kind = communication::all_reduce, .type = type, .how = how, .count = count, .from = buffer, .to = buffer});
     record(communication::all_reduce, 2 * (own.members - 1) * count * size_of(type) / own.members);
   }
 
   void all_gather(std::size_t group, void const* mine, void* all, std::span<const std::size_t> counts, dtype type) {
-    const place own =
-        meet(group, {.kind = communication::all_gather, .type = type, .from = mine, .to = all, .counts = counts});
+    const place own = meet(group, {.kind = communication::all_gather, .type = type, .from = mine, .to = all, .counts = counts});
     record(communication::all_gather, (own.members - 1) * counts[own.index] * size_of(type));
   }
 
   void reduce_scatter(std::size_t group, void const* all, void* mine, std::span<const std::size_t> counts, dtype type,
                       reduction how) {
-    const place own = meet(
-        group,
-        {.kind = communication::reduce_scatter, .type = type, .how = how, .from = all, .to = mine, .counts = counts});
+    const place own =
+        meet(group, {.kind = communication::reduce_scatter, .type = type, .how = how, .from = all, .to = mine, .counts = counts});
     record(communication::reduce_scatter, (detail::comm::sum(counts) - counts[own.index]) * size_of(type));
   }
 
@@ -193,9 +186,8 @@ public:
   }
 
   void broadcast(std::size_t group, void* buffer, std::size_t count, dtype type, int root) {
-    const place own = meet(
-        group,
-        {.kind = communication::broadcast, .type = type, .root = root, .count = count, .from = buffer, .to = buffer});
+    const place own =
+        meet(group, {.kind = communication::broadcast, .type = type, .root = root, .count = count, .from = buffer, .to = buffer});
     bool const last_of_chain = (own.index + 1) % own.members == static_cast<std::size_t>(root);
     record(communication::broadcast, last_of_chain ? 0 : count * size_of(type));
   }
@@ -226,7 +218,7 @@ public:
   void abort(std::string reason) { world_->stop(failed(), std::move(reason)); }
   void abort(std::exception_ptr failure) { world_->stop(failed(), detail::comm::reason_of(failure)); }
 
-private:
+ private:
   struct place {
     std::size_t index, members;
   };
@@ -238,8 +230,7 @@ private:
     const std::span<int const> ranks = world_->members(group);
     auto const found = std::lower_bound(ranks.begin(), ranks.end(), rank_);
     if (found == ranks.end() || *found != rank_)
-      throw_error({"rank ", rank_, " calls ", detail::comm::words(made), " of group ", group,
-                   ", of which it is no member"});
+      throw_error({"rank ", rank_, " calls ", detail::comm::words(made), " of group ", group, ", of which it is no member"});
     auto const index = static_cast<std::size_t>(found - ranks.begin());
     if (world_->groups_[group].meet(index, made, state_->patience, world_->aborted_) ==
         detail::comm::rendezvous::outcome::aborted)

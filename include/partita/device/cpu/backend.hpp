@@ -12,7 +12,7 @@ namespace partita::on_cpu {
 struct backend {
   using launcher = on_cpu::launcher;
   template <class Op, dtype... In> static constexpr launcher launch() {
-    if constexpr (!requires(call<Op, detail::widened_type(In)...>& c) { Op::kernel(c); }) {
+    if constexpr (!requires(call<Op, detail::widened_type(In)...> & c) { Op::kernel(c); }) {
       (void)reject<mistake::op_has_no_kernel<Op, found_dtype<In>...>>::value;
       return {};
     } else if constexpr (detail::typed_op<Op, In...>::is_widened())

@@ -32,9 +32,9 @@ inline int blas_int(std::size_t value, char const* what) {
   return static_cast<int>(value);
 }
 
-template <class T>
-void gemm_on_this_thread(bool transpose_a, bool transpose_b, std::size_t m, std::size_t n, std::size_t k, T alpha,
-                         T const* a, std::size_t lda, T const* b, std::size_t ldb, T beta, T* c, std::size_t ldc) {
+template <class T> void gemm_on_this_thread(bool transpose_a, bool transpose_b, std::size_t m, std::size_t n, std::size_t k,
+                                            T alpha, T const* a, std::size_t lda, T const* b, std::size_t ldb, T beta, T* c,
+                                            std::size_t ldc) {
   static_assert(std::is_same_v<T, float> || std::is_same_v<T, double>);
   if (m == 0 || n == 0) return;
   if (k == 0) {
@@ -100,10 +100,9 @@ inline tiling choose_tiling(std::size_t m, std::size_t n, std::size_t k, std::si
 //   c     [m, n]   ldc; not read if beta is 0
 // Any extent may be 0. Throws partita::error if an extent or a distance exceeds what BLAS takes (2^31 - 1). The
 // numbers do not depend on the number of workers but for the rounding of edges of tiles.
-template <class T>
-void gemm(workers& threads, bool transpose_a, bool transpose_b, std::size_t m, std::size_t n, std::size_t k,
-          std::type_identity_t<T> alpha, T const* a, std::size_t lda, T const* b, std::size_t ldb,
-          std::type_identity_t<T> beta, T* c, std::size_t ldc) {
+template <class T> void gemm(workers& threads, bool transpose_a, bool transpose_b, std::size_t m, std::size_t n, std::size_t k,
+                             std::type_identity_t<T> alpha, T const* a, std::size_t lda, T const* b, std::size_t ldb,
+                             std::type_identity_t<T> beta, T* c, std::size_t ldc) {
   if (m == 0 || n == 0) return;
   detail::prepare_blas();
   const detail::tiling tiles = detail::choose_tiling(m, n, k, threads.size());
@@ -119,8 +118,8 @@ void gemm(workers& threads, bool transpose_a, bool transpose_b, std::size_t m, s
       const std::size_t left = cut(n, detail::column_unit, tiles.columns, j);
       const std::size_t right = cut(n, detail::column_unit, tiles.columns, j + 1);
       detail::gemm_on_this_thread<T>(transpose_a, transpose_b, bottom - top, right - left, k, alpha,
-                                     a + (transpose_a ? top : top * lda), lda,
-                                     b + (transpose_b ? left * ldb : left), ldb, beta, c + top * ldc + left, ldc);
+                                     a + (transpose_a ? top : top * lda), lda, b + (transpose_b ? left * ldb : left), ldb, beta,
+                                     c + top * ldc + left, ldc);
     }
   });
 }
@@ -135,18 +134,16 @@ template <class T> struct batch_of {
 
 // gemm for each of outer x inner items. Items are shared out among the workers whole if there is one for each, else
 // every product is cut. Items of c do not overlap.
-template <class T>
-void batched_gemm(workers& threads, std::size_t outer, std::size_t inner, bool transpose_a, bool transpose_b,
-                  std::size_t m, std::size_t n, std::size_t k, std::type_identity_t<T> alpha, batch_of<T const> a,
-                  batch_of<T const> b, std::type_identity_t<T> beta, batch_of<T> c) {
+template <class T> void batched_gemm(workers& threads, std::size_t outer, std::size_t inner, bool transpose_a, bool transpose_b,
+                                     std::size_t m, std::size_t n, std::size_t k, std::type_identity_t<T> alpha,
+                                     batch_of<T const> a, batch_of<T const> b, std::type_identity_t<T> beta, batch_of<T> c) {
   const std::size_t items = outer * inner;
   if (items == 0 || m == 0 || n == 0) return;
   detail::prepare_blas();
   if (items < threads.size()) {
     for (std::size_t item = 0; item < items; ++item) {
       const std::size_t i = item / inner, j = item % inner;
-      gemm<T>(threads, transpose_a, transpose_b, m, n, k, alpha, a.at(i, j), a.row, b.at(i, j), b.row, beta,
-              c.at(i, j), c.row);
+      gemm<T>(threads, transpose_a, transpose_b, m, n, k, alpha, a.at(i, j), a.row, b.at(i, j), b.row, beta, c.at(i, j), c.row);
     }
     return;
   }
@@ -155,8 +152,8 @@ void batched_gemm(workers& threads, std::size_t outer, std::size_t inner, bool t
   threads.parallel(items, grain, [&](std::size_t begin, std::size_t end) {
     for (std::size_t item = begin; item < end; ++item) {
       const std::size_t i = item / inner, j = item % inner;
-      detail::gemm_on_this_thread<T>(transpose_a, transpose_b, m, n, k, alpha, a.at(i, j), a.row, b.at(i, j), b.row,
-                                     beta, c.at(i, j), c.row);
+      detail::gemm_on_this_thread<T>(transpose_a, transpose_b, m, n, k, alpha, a.at(i, j), a.row, b.at(i, j), b.row, beta,
+                                     c.at(i, j), c.row);
     }
   });
 }

@@ -9,9 +9,9 @@
 #include <type_traits>
 
 #include <partita/core/data_fault.hpp>
-#include <partita/core/words.hpp>
 #include <partita/core/hash.hpp>
 #include <partita/core/math.hpp>
+#include <partita/core/words.hpp>
 #include <partita/device/cpu/blas.hpp>
 #include <partita/device/cpu/team.hpp>
 #include <partita/device/cpu/workers.hpp>
@@ -67,9 +67,7 @@ template <class Op, dtype... In> class call {
   explicit call(launch_arguments const& a) : a_(a) {}
 
   // --- operands
-  template <int I> input_type<I> const* input() const {
-    return static_cast<input_type<I> const*>(a_.inputs[I]);
-  }
+  template <int I> input_type<I> const* input() const { return static_cast<input_type<I> const*>(a_.inputs[I]); }
   template <int O> output_type<O>* output() const { return static_cast<output_type<O>*>(a_.outputs[O]); }
   int input_count() const { return a_.input_count; }
   input_type<0> const* input_at(int i) const { return static_cast<input_type<0> const*>(a_.inputs[i]); }
@@ -147,34 +145,31 @@ template <class Op, dtype... In> class call {
   }
 
   // --- matrix products, row-major: c = alpha op(a) op(b), added to c where accumulate()
-  template <class T>
-  void gemm(bool transpose_a, bool transpose_b, std::size_t m, std::size_t n, std::size_t k,
-            std::type_identity_t<T> alpha, T const* a, std::size_t lda, T const* b, std::size_t ldb, T* c,
-            std::size_t ldc) const {
+  template <class T> void gemm(bool transpose_a, bool transpose_b, std::size_t m, std::size_t n, std::size_t k,
+                               std::type_identity_t<T> alpha, T const* a, std::size_t lda, T const* b, std::size_t ldb, T* c,
+                               std::size_t ldc) const {
     const T beta = a_.accumulate ? T(1) : T(0);
-    if (a_.team != nullptr)
-      on_cpu::gemm<T>(*a_.team, transpose_a, transpose_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+    if (a_.team != nullptr) on_cpu::gemm<T>(*a_.team, transpose_a, transpose_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
     else gemm_on_this_thread<T>(transpose_a, transpose_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
   }
   // outer x inner such products, each of its own a, b and c.
-  template <class T>
-  void batched_gemm(std::size_t outer, std::size_t inner, bool transpose_a, bool transpose_b, std::size_t m,
-                    std::size_t n, std::size_t k, std::type_identity_t<T> alpha, batch_of<T const> a,
-                    batch_of<T const> b, batch_of<T> c) const {
+  template <class T> void batched_gemm(std::size_t outer, std::size_t inner, bool transpose_a, bool transpose_b, std::size_t m,
+                                       std::size_t n, std::size_t k, std::type_identity_t<T> alpha, batch_of<T const> a,
+                                       batch_of<T const> b, batch_of<T> c) const {
     const T beta = a_.accumulate ? T(1) : T(0);
     if (a_.team != nullptr)
       on_cpu::batched_gemm<T>(*a_.team, outer, inner, transpose_a, transpose_b, m, n, k, alpha, a, b, beta, c);
     else
       for (std::size_t i = 0; i < outer; ++i)
         for (std::size_t j = 0; j < inner; ++j)
-          gemm_on_this_thread<T>(transpose_a, transpose_b, m, n, k, alpha, a.at(i, j), a.row, b.at(i, j), b.row, beta,
-                                 c.at(i, j), c.row);
+          gemm_on_this_thread<T>(transpose_a, transpose_b, m, n, k, alpha, a.at(i, j), a.row, b.at(i, j), b.row, beta, c.at(i, j),
+                                 c.row);
   }
   // For use inside `parallel` and `rows`: c = alpha op(a) op(b) + beta c.
-  template <class T>
-  static void gemm_on_this_thread(bool transpose_a, bool transpose_b, std::size_t m, std::size_t n, std::size_t k,
-                                  std::type_identity_t<T> alpha, T const* a, std::size_t lda, T const* b,
-                                  std::size_t ldb, std::type_identity_t<T> beta, T* c, std::size_t ldc) {
+  template <class T> static void gemm_on_this_thread(bool transpose_a, bool transpose_b, std::size_t m, std::size_t n,
+                                                     std::size_t k, std::type_identity_t<T> alpha, T const* a, std::size_t lda,
+                                                     T const* b, std::size_t ldb, std::type_identity_t<T> beta, T* c,
+                                                     std::size_t ldc) {
     detail::prepare_blas();
     detail::gemm_on_this_thread<T>(transpose_a, transpose_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
   }
@@ -186,8 +181,7 @@ struct launcher {
   std::size_t (*workspace)(op_info const&, std::size_t const* extents, std::size_t workers) = nullptr;
 };
 
-template <class Op, dtype... In>
-std::size_t workspace(op_info const& info, std::size_t const* extents, std::size_t workers) {
+template <class Op, dtype... In> std::size_t workspace(op_info const& info, std::size_t const* extents, std::size_t workers) {
   if constexpr (requires(shape const& s) { Op::workspace(s); })
     return Op::workspace(shape{&info, extents, workers, detail::typed_op<Op, In...>::element_size()});
   else return 0;

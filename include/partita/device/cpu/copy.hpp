@@ -53,8 +53,7 @@ struct loops {
     for (int d = 0; d < b.rank; ++d) {
       if (b.extents[d] == 0) empty = true;
       if (b.extents[d] == 1) continue;
-      if (rank > 0 && from[rank - 1] == b.extents[d] * b.from_strides[d] &&
-          to[rank - 1] == b.extents[d] * b.to_strides[d]) {
+      if (rank > 0 && from[rank - 1] == b.extents[d] * b.from_strides[d] && to[rank - 1] == b.extents[d] * b.to_strides[d]) {
         extents[rank - 1] *= b.extents[d];
         from[rank - 1] = b.from_strides[d];
         to[rank - 1] = b.to_strides[d];
@@ -127,8 +126,7 @@ template <class Word> void copy_words(loops const& l, void const* source, void* 
   });
 }
 
-template <class T, class Combine>
-void combine_elements(loops const& l, T const* from, T* to, workers* threads, Combine combine) {
+template <class T, class Combine> void combine_elements(loops const& l, T const* from, T* to, workers* threads, Combine combine) {
   if (l.contiguous())
     return each_run(l, threads, [=](std::size_t f, std::size_t t, std::size_t n) {
       T const* const source = from + f;
@@ -137,8 +135,7 @@ void combine_elements(loops const& l, T const* from, T* to, workers* threads, Co
     });
   const std::size_t from_step = l.from[l.rank - 1], to_step = l.to[l.rank - 1];
   each_run(l, threads, [=](std::size_t f, std::size_t t, std::size_t n) {
-    for (std::size_t i = 0; i < n; ++i)
-      to[t + i * to_step] = combine(to[t + i * to_step], from[f + i * from_step]);
+    for (std::size_t i = 0; i < n; ++i) to[t + i * to_step] = combine(to[t + i * to_step], from[f + i * from_step]);
   });
 }
 

@@ -44,9 +44,11 @@ template <class Communicator> class device_executor {
   // `launchers` and `keys` are by op of the graph; `state` and `arena` hold what the program says and are aligned to 64
   // bytes. Throws error where they are too small, or where an op has no kernel or too little scratch.
   device_executor(program const& what, graph_data const& graph, std::span<launcher const> launchers,
-                  std::span<std::uint64_t const> keys, std::span<std::byte> state, std::span<std::byte> arena,
-                  Communicator& comm, workers& team, executor_options options = {})
-      : program_(&what), comm_(&comm), runner_(what, graph, launchers, keys, state, arena, comm, team),
+                  std::span<std::uint64_t const> keys, std::span<std::byte> state, std::span<std::byte> arena, Communicator& comm,
+                  workers& team, executor_options options = {})
+      : program_(&what),
+        comm_(&comm),
+        runner_(what, graph, launchers, keys, state, arena, comm, team),
         patience_{partita::detail::patience(options.cores_to_spare), partita::detail::patience(options.cores_to_spare)} {
     for (std::size_t at = 0; at < what.instructions.size(); ++at) {
       instruction const& i = what.instructions[at];
@@ -161,9 +163,7 @@ template <class Communicator> class device_executor {
         runner_.run(i, step_, false);
         watch.after(i, at);
       }
-    } catch (...) {
-      fail(program_->instructions[at]);
-    }
+    } catch (...) { fail(program_->instructions[at]); }
   }
 
   void run_lane(std::size_t mine) {
@@ -186,9 +186,7 @@ template <class Communicator> class device_executor {
         ++done;
         if (m.awaited) completed_[mine].raise(done);
       }
-    } catch (...) {
-      fail(program_->instructions[at]);
-    }
+    } catch (...) { fail(program_->instructions[at]); }
     if (failed()) completed_[mine].raise(UINT32_MAX);  // nothing waits for this lane any more
   }
 
@@ -201,9 +199,7 @@ template <class Communicator> class device_executor {
     std::string what = "an exception that is no std::exception";
     try {
       throw;
-    } catch (std::exception const& known) {
-      what = known.what();
-    } catch (...) {
+    } catch (std::exception const& known) { what = known.what(); } catch (...) {
     }
     message_ = words({runner_.place(i), ": ", what});
     failed_.store(true, std::memory_order_release);
@@ -222,7 +218,7 @@ template <class Communicator> class device_executor {
   program const* program_;
   Communicator* comm_;
   instruction_runner<Communicator> runner_;
-  std::array<list<member>, 2> lanes_;  // compute, communication; empty when one thread does both
+  std::array<list<member>, 2> lanes_;                  // compute, communication; empty when one thread does both
   std::array<partita::detail::patience, 2> patience_;  // one a lane
   list<timing> times_;
   clock::time_point origin_{}, failed_at_{};

@@ -35,13 +35,19 @@ template <class Communicator> class instruction_runner {
   instruction_runner(program const& what, graph_data const& graph, std::span<launcher const> launchers,
                      std::span<std::uint64_t const> keys, std::span<std::byte> state, std::span<std::byte> arena,
                      Communicator& comm, workers& team)
-      : program_(&what), graph_(&graph), launchers_(launchers), keys_(keys), state_(state.data()),
-        arena_(arena.data()), comm_(&comm), team_(team.size() > 1 ? &team : nullptr), worker_count_(team.size()) {
+      : program_(&what),
+        graph_(&graph),
+        launchers_(launchers),
+        keys_(keys),
+        state_(state.data()),
+        arena_(arena.data()),
+        comm_(&comm),
+        team_(team.size() > 1 ? &team : nullptr),
+        worker_count_(team.size()) {
     if (state.size() < what.state_bytes || arena.size() < what.arena_bytes)
       throw_error({"rank ", what.rank, ": the program needs ", what.state_bytes, " bytes of state and ", what.arena_bytes,
                    " of arena, but is given ", state.size(), " and ", arena.size()});
-    if (comm.rank() != what.rank)
-      throw_error({"rank ", what.rank, ": given the communicator of rank ", comm.rank()});
+    if (comm.rank() != what.rank) throw_error({"rank ", what.rank, ": given the communicator of rank ", comm.rank()});
     addresses_.reserve(what.references.size());
     for (reference const& r : what.references) addresses_.push_back(address(r));
     for (exchange_call const& e : what.exchanges) {
@@ -135,11 +141,11 @@ template <class Communicator> class instruction_runner {
   using message = decltype(detail::message_of(&Communicator::exchange));
   // Calls that are one may also be made one after the other.
   static constexpr bool joins_calls =
-      requires(Communicator& c, std::size_t group, std::span<joined_call const> calls, dtype type, reduction how) {
-        c.all_reduce(group, calls, type, how);
-        c.all_gather(group, calls, type);
-        c.reduce_scatter(group, calls, type, how);
-      };
+      requires(Communicator & c, std::size_t group, std::span<joined_call const> calls, dtype type, reduction how) {
+    c.all_reduce(group, calls, type, how);
+    c.all_gather(group, calls, type);
+    c.reduce_scatter(group, calls, type, how);
+  };
   void run_call(instruction const& i, collective_call const& c) const {
     const auto group = static_cast<std::size_t>(c.group);
     void *const from = address(c.from), *const to = address(c.to);
@@ -152,7 +158,9 @@ template <class Communicator> class instruction_runner {
     }
   }
 
-  struct messages_of { std::size_t first, sends, receives; };  // in messages_
+  struct messages_of {
+    std::size_t first, sends, receives;
+  };  // in messages_
 
   launch_arguments arguments(compute_call const& c, step_context const& step, workers* team) const {
     op_entry const& op = graph_->ops[c.op];
@@ -222,16 +230,15 @@ template <class Communicator> class instruction_runner {
   void check(instruction const& i, int compute) const {
     compute_call const& c = program_->computes[static_cast<std::size_t>(compute)];
     const auto op = static_cast<std::size_t>(c.op);
-    if (c.op < 0 || c.op >= graph_->ops.size || op >= launchers_.size() || op >= keys_.size() ||
-        launchers_[op].run == nullptr)
+    if (c.op < 0 || c.op >= graph_->ops.size || op >= launchers_.size() || op >= keys_.size() || launchers_[op].run == nullptr)
       throw_error({place(i), ": has no kernel on the CPU"});
     if (launchers_[op].workspace == nullptr) return;
     const std::size_t wanted = launchers_[op].workspace(*graph_->ops[c.op].info, c.extents, worker_count_);
     const std::size_t given =
         c.scratch.buffer < 0 ? 0 : program_->buffers[static_cast<std::size_t>(c.scratch.buffer)].bytes - c.scratch.offset;
     if (wanted > given)
-      throw_error({place(i), ": needs ", wanted, " bytes of scratch for ", worker_count_,
-                   " workers, but the program has ", given});
+      throw_error(
+          {place(i), ": needs ", wanted, " bytes of scratch for ", worker_count_, " workers, but the program has ", given});
   }
 
   bool look(instruction const& i, bool written) const {

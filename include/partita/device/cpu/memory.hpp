@@ -32,8 +32,7 @@ class memory {
     const std::size_t page = page_bytes(), whole = (bytes + page - 1) / page * page, spare = bytes >= huge ? huge : 0;
     void* at = mmap(nullptr, whole + spare, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (at == MAP_FAILED)
-      throw_error({"memory: the system does not give ", bytes,
-                   " bytes; cut the model over more devices, or recompute"});
+      throw_error({"memory: the system does not give ", bytes, " bytes; cut the model over more devices, or recompute"});
     data_ = static_cast<std::byte*>(at);
     mapped_ = whole;
     if (spare > 0) {  // give back what lies outside the aligned part
@@ -47,13 +46,14 @@ class memory {
 #endif
     }
 #else
-    data_ = static_cast<std::byte*>(::operator new(bytes, std::align_val_t{4096}));
+    data_ = static_cast<std::byte*>(::operator new (bytes, std::align_val_t{4096}));
     for (std::size_t i = 0; i < bytes; ++i) data_[i] = std::byte{0};
     mapped_ = bytes;
 #endif
   }
   memory(memory&& other) noexcept
-      : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)),
+      : data_(std::exchange(other.data_, nullptr)),
+        bytes_(std::exchange(other.bytes_, 0)),
         mapped_(std::exchange(other.mapped_, 0)) {}
   memory& operator=(memory&& other) noexcept {
     std::swap(data_, other.data_);
@@ -66,7 +66,7 @@ class memory {
 #if defined(PARTITA_MAPPED_MEMORY)
     munmap(data_, mapped_);
 #else
-    ::operator delete(data_, std::align_val_t{4096});
+    ::operator delete (data_, std::align_val_t{4096});
 #endif
   }
 

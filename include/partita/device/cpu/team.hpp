@@ -32,9 +32,8 @@ struct team {
 
   template <class F> [[gnu::flatten, gnu::noinline]] void each(std::size_t n, F f) const {
     const std::size_t whole = n - n % block;
-    for (std::size_t i = 0; i < whole; i += block)
-      PARTITA_INDEPENDENT_LOOP
-      for (std::size_t j = 0; j < block; ++j) f(i + j);
+    for (std::size_t i = 0; i < whole; i += block) PARTITA_INDEPENDENT_LOOP
+    for (std::size_t j = 0; j < block; ++j) f(i + j);
     for (std::size_t j = 0; j < n % block; ++j) f(whole + j);
   }
 
@@ -47,9 +46,8 @@ struct team {
     for (std::size_t begin = 0; begin < whole; begin += block * run) {
       const std::size_t end = whole - begin < block * run ? whole : begin + block * run;
       value lanes[block]{};
-      for (std::size_t i = begin; i < end; i += block)
-        PARTITA_REDUCTION_LOOP
-        for (std::size_t j = 0; j < block; ++j) lanes[j] += f(i + j);
+      for (std::size_t i = begin; i < end; i += block) PARTITA_REDUCTION_LOOP
+      for (std::size_t j = 0; j < block; ++j) lanes[j] += f(i + j);
       for (std::size_t j = 0; j < block; ++j) totals[j] += lanes[j];
     }
     for (std::size_t j = 0; j < n % block; ++j) totals[j] += f(whole + j);
@@ -65,9 +63,8 @@ struct team {
     const std::size_t whole = n - n % block;
     value lanes[block];
     for (std::size_t j = 0; j < block; ++j) lanes[j] = -std::numeric_limits<value>::infinity();
-    for (std::size_t i = 0; i < whole; i += block)
-      PARTITA_REDUCTION_LOOP
-      for (std::size_t j = 0; j < block; ++j) lanes[j] = larger(lanes[j], f(i + j));
+    for (std::size_t i = 0; i < whole; i += block) PARTITA_REDUCTION_LOOP
+    for (std::size_t j = 0; j < block; ++j) lanes[j] = larger(lanes[j], f(i + j));
     for (std::size_t j = 0; j < n % block; ++j) lanes[j] = larger(lanes[j], f(whole + j));
     for (std::size_t width = block / 2; width > 0; width /= 2)
       for (std::size_t j = 0; j < width; ++j) lanes[j] = larger(lanes[j], lanes[j + width]);

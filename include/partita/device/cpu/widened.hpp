@@ -79,8 +79,7 @@ template <class Op, dtype... In> struct widened {
   static constexpr detail::widened_operands which = [] {
     detail::widened_operands w;
     for (int i = 0; i < static_cast<int>(sizeof...(In)); ++i) w.inputs |= unsigned{is_narrow(given::inputs[i])} << i;
-    for (int o = 0; o < given::output_count; ++o)
-      w.outputs |= unsigned{given::types.outputs[o] != wide::types.outputs[o]} << o;
+    for (int o = 0; o < given::output_count; ++o) w.outputs |= unsigned{given::types.outputs[o] != wide::types.outputs[o]} << o;
     return w;
   }();
   static void run(launch_arguments const& a) { detail::run_widened(a, which, &detail::run<Op, detail::widened_type(In)...>); }

@@ -100,9 +100,7 @@ class workers {
     detail::inside_parallel = true;
     try {
       shared_.run(part);
-    } catch (...) {
-      thrown_[part] = std::current_exception();
-    }
+    } catch (...) { thrown_[part] = std::current_exception(); }
     detail::inside_parallel = false;
   }
 
@@ -129,7 +127,7 @@ class workers {
   // what the calling thread hands out: written before start_ changes, read after
   work_to_share shared_;
   std::atomic_flag busy_;
-  partita::detail::patience patience_;  // the calling thread's
+  partita::detail::patience patience_;               // the calling thread's
   alignas(64) std::atomic<std::uint32_t> start_{0};  // how many times work was handed out
   alignas(64) std::atomic<std::uint32_t> left_{0};   // threads that have not ended the present work
   list<std::thread> threads_;

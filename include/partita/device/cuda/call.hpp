@@ -217,8 +217,8 @@ template <class Op, class Mode, dtype... In> class call {
   static constexpr int output_count = types::output_count;
   static constexpr bool on_host = false;
   static constexpr bool records = Mode::records;  // what to launch is written down; else a launch runs
-  static constexpr bool packs = true;  // core/packs.hpp
-  static constexpr std::size_t grain = 8192;  // which parallel does not ask for here
+  static constexpr bool packs = true;             // core/packs.hpp
+  static constexpr std::size_t grain = 8192;      // which parallel does not ask for here
 
   template <int I> using input_type = element_t<types::inputs[I]>;
   template <int O> using output_type = element_t<types::types.outputs[O]>;
@@ -295,7 +295,20 @@ template <class Op, class Mode, dtype... In> class call {
                                                                        std::size_t n, std::size_t k, T const* a, std::size_t lda,
                                                                        T const* b, std::size_t ldb, T* c, std::size_t ldc,
                                                                        Axis const& batch, Axis const* loops, int count) const {
-    mode_.multiply({transpose_a, transpose_b, a_->accumulate, types::inputs[0], m, n, k, lda, ldb, ldc, 1, a, b, c,
+    mode_.multiply({transpose_a,
+                    transpose_b,
+                    a_->accumulate,
+                    types::inputs[0],
+                    m,
+                    n,
+                    k,
+                    lda,
+                    ldb,
+                    ldc,
+                    1,
+                    a,
+                    b,
+                    c,
                     {batch.extent, batch.a, batch.b, batch.c}},
                    loops, count);
   }

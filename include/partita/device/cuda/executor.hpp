@@ -351,7 +351,7 @@ template <class Api, class Communicator> class device_executor {
   list<communication_events> communications_;
   std::optional<typename Api::graph_type> graph_of_step_;
   mutable instruction const* at_ = nullptr;  // what is being put, or is to blame
-  list<std::byte> seen_;              // of the device's memory
+  list<std::byte> seen_;                     // of the device's memory
   std::exception_ptr failure_;
   std::chrono::steady_clock::time_point failed_at_{};
   std::string message_;

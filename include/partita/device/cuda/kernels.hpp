@@ -26,8 +26,7 @@ template <class Team> __global__ void __launch_bounds__(most_threads) box_kernel
 }
 
 struct global_launch {
-  template <class Op, dtype... In>
-  static void run(kernel_arguments const& a, int step, launch_size const& s, void* stream) {
+  template <class Op, dtype... In> static void run(kernel_arguments const& a, int step, launch_size const& s, void* stream) {
     // More than 48 KiB must be asked for. Where the device has less, the launch fails, and the executor says where.
     if (s.memory > (std::size_t{48} << 10))
       (void)cudaFuncSetAttribute(kernel<Op, In...>, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(s.memory));

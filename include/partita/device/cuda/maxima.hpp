@@ -19,7 +19,9 @@ inline bool reduces_keys(program const& p, instruction const& i) {
 // Of one call: how many numbers are reduced, and which of them this rank is given.
 struct reduced_numbers {
   std::size_t all = 0, first = 0, kept = 0;
-  std::size_t bytes(dtype type) const { return (all * size_of(type_of_keys(type)) + 255) / 256 * 256; }  // of the keys, as memory is aligned
+  std::size_t bytes(dtype type) const {
+    return (all * size_of(type_of_keys(type)) + 255) / 256 * 256;
+  }  // of the keys, as memory is aligned
 };
 inline reduced_numbers numbers_of(program const& p, instruction const& i, collective_call const& c) {
   if (i.kind == instruction_kind::all_reduce) return {c.counts[0], 0, c.counts[0]};

@@ -58,8 +58,8 @@ class bytes_of_rank {
   }
   std::string buffer_words(int b) const {
     buffer const& x = p_.buffers[static_cast<std::size_t>(b)];
-    return words({"buffer ", b, " (", x.where == region::state ? "state" : "arena", " bytes ", x.offset, " to ",
-                  x.offset + x.bytes, ")"});
+    return words(
+        {"buffer ", b, " (", x.where == region::state ? "state" : "arena", " bytes ", x.offset, " to ", x.offset + x.bytes, ")"});
   }
 
  private:
@@ -82,8 +82,7 @@ class bytes_of_rank {
 
   void check_region(int b, int instruction) const {
     for (int o : outside_)
-      if (o == b)
-        fail(program_fault::out_of_bounds, p_.rank, instruction, words({buffer_words(b), " ends outside its region"}));
+      if (o == b) fail(program_fault::out_of_bounds, p_.rank, instruction, words({buffer_words(b), " ends outside its region"}));
   }
   void touch(int b, int instruction, bool writes) {
     buffer const& x = p_.buffers[static_cast<std::size_t>(b)];
@@ -134,8 +133,7 @@ class bytes_of_rank {
     if (u.lost_to < 0) u.lost_to = b;
     if (instruction < 0 || p_.buffers[static_cast<std::size_t>(old)].where == region::state) {
       fail(program_fault::shared_bytes, p_.rank, instruction,
-           words(
-               {buffer_words(b), " and ", buffer_words(old), " are both needed from the beginning and lie on the same bytes"}));
+           words({buffer_words(b), " and ", buffer_words(old), " are both needed from the beginning and lie on the same bytes"}));
     }
     if (u.at == instruction)
       fail(program_fault::shared_bytes, p_.rank, instruction,

@@ -99,8 +99,8 @@ class op_check {
                         (!f.dims[d].whole || f.dims[d].merged || size == all);
       if (!good)
         r_.fail(program_fault::wrong_piece,
-                words({"letter ", f.dims[d].letter, ": ", c.offsets[d], " to ", c.offsets[d] + c.extents[d], " of ",
-                       c.wholes[d], " is no piece of axis ", f.dims[d].axis->name, ", which has ", static_cast<long long>(all),
+                words({"letter ", f.dims[d].letter, ": ", c.offsets[d], " to ", c.offsets[d] + c.extents[d], " of ", c.wholes[d],
+                       " is no piece of axis ", f.dims[d].axis->name, ", which has ", static_cast<long long>(all),
                        f.dims[d].whole ? " and is never cut" : ""}));
     }
     return p;
@@ -180,9 +180,9 @@ class op_check {
     for (std::size_t k = 0; k < of_inputs.size(); ++k) {
       if (of_inputs[k] == whole) continue;
       if (!f.variadic && !f.passes_partial)
-        r_.fail(program_fault::incomplete, words({"input ", k, " has ", r_.sums().words(of_inputs[k]), " of ",
-                                                  m_.name_of_tensor(m_.graph.input(*of.entry, static_cast<int>(k))), ", and ",
-                                                  f.kind, " needs it whole"}));
+        r_.fail(program_fault::incomplete,
+                words({"input ", k, " has ", r_.sums().words(of_inputs[k]), " of ",
+                       m_.name_of_tensor(m_.graph.input(*of.entry, static_cast<int>(k))), ", and ", f.kind, " needs it whole"}));
       if (of_inputs[k] > whole && r_.sums().how(of_inputs[k]) != reduction::sum)
         r_.fail(program_fault::incomplete, words({"input ", k, " is a partial maximum, which ", f.kind, " needs whole"}));
       partial = true;
@@ -259,8 +259,8 @@ class op_check {
       for (tile_value const& v : tiles_.scratch)
         if (v.begin == link.slots[k] && v.end == link.slots[k] + static_cast<std::size_t>(bytes / rows) * chain.tile_rows)
           return understood(tensor, part, look({v.what}, wanted, t.root, t.type, r_.sums()), k, -1);
-      r_.fail(program_fault::undefined, words({"input ", k, " is to be in the tile's scratch at ", link.slots[k],
-                                               ", where nothing of its size was left"}));
+      r_.fail(program_fault::undefined,
+              words({"input ", k, " is to be in the tile's scratch at ", link.slots[k], ", where nothing of its size was left"}));
     }
     reference const& at = r_.item(r_.what().references, c.first_input + k, "references");
     const places here{at.buffer, static_cast<std::int64_t>(at.offset), bytes, t.root};
@@ -268,8 +268,7 @@ class op_check {
     for (places const& x : tiles_.written)
       if (x.overlaps(here)) {
         if (!x.same(here) || link.operands[k] != tile_operand::rows)
-          r_.fail(program_fault::shared_bytes,
-                  words({"input ", k, " is made by the chain and read before all of it is there"}));
+          r_.fail(program_fault::shared_bytes, words({"input ", k, " is made by the chain and read before all of it is there"}));
         made_here = true;
       }
     if (!made_here) tiles_.read.push_back(here);

@@ -272,8 +272,8 @@ class rank_check {
   [[noreturn]] void fail_to_take(reference const& at, lattice const& places, dtype type, char const* verb) {
     for (patch const& p : contents_of(at.buffer))
       if (p.where.place <= places.last() && p.where.last() >= places.place) check_type(p, type);
-    fail(program_fault::undefined, words({"it ", verb, " a box at ", at.offset, " of ", bytes_.buffer_words(at.buffer),
-                                          ", not all of which was written"}));
+    fail(program_fault::undefined,
+         words({"it ", verb, " a box at ", at.offset, " of ", bytes_.buffer_words(at.buffer), ", not all of which was written"}));
   }
   // Tables that constructors index.
   static program const& check_tables(program const& p) {

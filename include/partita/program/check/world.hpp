@@ -191,8 +191,8 @@ class world {
     const int calls = rank(members[0]).current().call_count;
     for (int m : members)
       if (rank(m).current().call_count != calls)
-        rank(m).fail(program_fault::calls_disagree, words({"of the same group rank ", members[0], " makes ", calls, " calls as one, not ",
-                                                           rank(m).current().call_count}));
+        rank(m).fail(program_fault::calls_disagree, words({"of the same group rank ", members[0], " makes ", calls,
+                                                           " calls as one, not ", rank(m).current().call_count}));
     for (call_ = 0; call_ < calls; ++call_) {
       carry_out(members);
       check_joined(members);
@@ -306,8 +306,8 @@ class world {
     else sum = whose.combine_or_fail(sum, part, how, " of its group");
   }
   // Input and output of a call may share bytes only where a member's own piece is its piece of the whole.
-  static void check_apart(rank_check& me, reference const& together, std::int64_t all, reference const& piece,
-                          std::int64_t bytes, std::int64_t begin) {
+  static void check_apart(rank_check& me, reference const& together, std::int64_t all, reference const& piece, std::int64_t bytes,
+                          std::int64_t begin) {
     if (bytes == 0 || all == 0 || together.buffer != piece.buffer) return;
     const std::int64_t a = static_cast<std::int64_t>(together.offset), b = static_cast<std::int64_t>(piece.offset);
     if (a < b + bytes && b < a + all && b != a + begin)

@@ -68,9 +68,15 @@ class mpi_devices final : public local_devices {
   void on_each(std::function<void(int)> const& f) override {
     for (int rank : here_) f(rank);
   }
-  void write(std::size_t set, int, outside const& o, dtype type, void const* whole) override { device_->write(set, o, type, whole); }
-  void read(std::size_t set, int, outside const& o, dtype type, void* whole) const override { device_->read(set, o, type, whole); }
-  void make(std::size_t set, int, outside const& o, dtype type, row_maker const& rows) override { device_->make(set, o, type, rows); }
+  void write(std::size_t set, int, outside const& o, dtype type, void const* whole) override {
+    device_->write(set, o, type, whole);
+  }
+  void read(std::size_t set, int, outside const& o, dtype type, void* whole) const override {
+    device_->read(set, o, type, whole);
+  }
+  void make(std::size_t set, int, outside const& o, dtype type, row_maker const& rows) override {
+    device_->make(set, o, type, rows);
+  }
   device_memory memory_of(int) const override { return device_->memory(); }
   traffic_counts traffic(int, std::size_t set) const override { return communicators_[set]->traffic(); }
   std::span<timing const> times(int, std::size_t set) const override { return device_->of(set).times(); }
@@ -91,14 +97,13 @@ class mpi_devices final : public local_devices {
       } catch (aborted const& stopped) {
         failed_ = stopped.what();
         throw;
-      } catch (...) {
-      }
+      } catch (...) {}
       throw;
     }
   }
 
   list<list<program>> sets_;  // each of one program, or of none
-  list<int> here_;                   // the rank of this process, or none
+  list<int> here_;            // the rank of this process, or none
   bool record_times_;
   list<std::unique_ptr<mpi_communicator>> communicators_;  // by set
   std::unique_ptr<cpu_device<mpi_communicator>> device_;
@@ -117,17 +122,18 @@ class mpi_source final : public device_source {
   void fit(int count) override {
     used_ = count;
     if (wanted_.devices > wanted_.world.size())
-      throw_error({"pt::mpi_cpu{.devices = ", wanted_.devices, "} is more than the processes that MPI has started, ", wanted_.world.size()});
+      throw_error({"pt::mpi_cpu{.devices = ", wanted_.devices, "} is more than the processes that MPI has started, ",
+                   wanted_.world.size()});
     if (count <= wanted_.devices) return;
     if (wanted_.devices > 0)
-      throw_error({"the plan is for ", count, " devices, there are ", wanted_.devices, ": give pt::mpi_cpu{.devices = ", count, "}"});
+      throw_error(
+          {"the plan is for ", count, " devices, there are ", wanted_.devices, ": give pt::mpi_cpu{.devices = ", count, "}"});
     if (count != wanted_.world.size())
       throw_error({"the plan is for ", count, count == 1 ? " device" : " devices", " and MPI has started ", wanted_.world.size(),
-                   wanted_.world.size() == 1 ? " process" : " processes", ", one for each device: start it with mpirun -n ", count});
+                   wanted_.world.size() == 1 ? " process" : " processes", ", one for each device: start it with mpirun -n ",
+                   count});
   }
-  list<int> here() const override {
-    return wanted_.world.rank() < used_ ? list<int>{wanted_.world.rank()} : list<int>{};
-  }
+  list<int> here() const override { return wanted_.world.rank() < used_ ? list<int>{wanted_.world.rank()} : list<int>{}; }
   int workers() const override { return threads_; }
   std::size_t workspace(op_entry const& e, int op, std::size_t const* extents) const override {
     return launchers_[static_cast<std::size_t>(op)].workspace(*e.info, extents, static_cast<std::size_t>(threads_));
