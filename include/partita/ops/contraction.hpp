@@ -2,7 +2,6 @@
 // element. The CPU goes through the products itself; for a GPU the host writes them down for its library.
 #pragma once
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <string_view>
 #include <type_traits>
@@ -17,11 +16,23 @@ namespace partita::detail {
 struct contraction_axis {
   std::size_t extent = 1, a = 0, b = 0, c = 0;
 };
+struct contraction_axis_list {
+  contraction_axis at[max_dims]{};
+  PARTITA_HOST_DEVICE contraction_axis& operator[](std::size_t i) { return at[i]; }
+  PARTITA_HOST_DEVICE contraction_axis const& operator[](std::size_t i) const { return at[i]; }
+};
+template <class T> PARTITA_HOST_DEVICE constexpr void change_places(T& a, T& b) {
+  const T was = a;
+  a = b;
+  b = was;
+}
+PARTITA_HOST_DEVICE constexpr std::size_t larger_of(std::size_t a, std::size_t b) { return a < b ? b : a; }
+
 // Axes by where they stand: in all three (loops), in a and c (rows), in b and c (columns), in a and b (summed). Axes of
 // extent 1 are dropped, and two that lie together in every tensor are made one.
 struct contraction_axes {
   enum kind { loop, row, column, summed };
-  std::array<contraction_axis, max_dims> of[4]{};
+  contraction_axis_list of[4]{};
   int count[4]{};
   bool swapped = false;  // a and b have changed places
 
@@ -55,9 +66,9 @@ struct contraction_axes {
   PARTITA_HOST_DEVICE void swap_operands() {
     swapped = !swapped;
     for (int k = 0; k < 4; ++k)
-      for (contraction_axis& x : of[k]) std::swap(x.a, x.b);
-    std::swap(of[row], of[column]);
-    std::swap(count[row], count[column]);
+      for (contraction_axis& x : of[k].at) change_places(x.a, x.b);
+    change_places(of[row], of[column]);
+    change_places(count[row], count[column]);
   }
   // Takes axis i out of its kind; an axis of extent 1 when there is none.
   PARTITA_HOST_DEVICE contraction_axis take(kind k, int i) {
@@ -70,14 +81,14 @@ struct contraction_axes {
   PARTITA_HOST_DEVICE void add(kind k, contraction_axis const& x) { of[k][static_cast<std::size_t>(count[k]++)] = x; }
 
  private:
-  PARTITA_HOST_DEVICE static std::size_t longest_stride(contraction_axis const& x) { return std::max(x.a, std::max(x.b, x.c)); }
+  PARTITA_HOST_DEVICE static std::size_t longest_stride(contraction_axis const& x) { return larger_of(x.a, larger_of(x.b, x.c)); }
   PARTITA_HOST_DEVICE void join(int k) {
     // by strides, the largest first
     for (int i = 1; i < count[k]; ++i)
       for (int j = i; j > 0; --j) {
         contraction_axis &before = of[k][static_cast<std::size_t>(j - 1)], &here = of[k][static_cast<std::size_t>(j)];
         if (longest_stride(before) >= longest_stride(here)) break;
-        std::swap(before, here);
+        change_places(before, here);
       }
     int kept = 0;
     for (int i = 0; i < count[k]; ++i) {
@@ -137,7 +148,7 @@ PARTITA_HOST_DEVICE inline contraction_plan choose_matrices(contraction_axes& ax
 // Where the tensors begin in iteration `item` of a list of axes.
 struct contraction_place {
   std::size_t a = 0, b = 0, c = 0;
-  PARTITA_HOST_DEVICE void advance(std::array<contraction_axis, max_dims> const& axes, int count, std::size_t item) {
+  PARTITA_HOST_DEVICE void advance(contraction_axis_list const& axes, int count, std::size_t item) {
     for (int i = count - 1; i >= 0; --i) {
       contraction_axis const& x = axes[static_cast<std::size_t>(i)];
       const std::size_t index = item % x.extent;
@@ -156,14 +167,14 @@ struct contraction_matrices {
   PARTITA_HOST_DEVICE explicit contraction_matrices(contraction_plan const& p)
       : turn_a(!(p.k.extent == 1 || p.k.a == 1)),
         turn_b(!(p.n.extent == 1 || p.n.b == 1)),
-        lda(std::max(turn_a ? p.k.a : p.m.a, turn_a ? p.m.extent : p.k.extent)),
-        ldb(std::max(turn_b ? p.n.b : p.k.b, turn_b ? p.k.extent : p.n.extent)),
-        ldc(std::max(p.m.c, p.n.extent)) {}
+        lda(larger_of(turn_a ? p.k.a : p.m.a, turn_a ? p.m.extent : p.k.extent)),
+        ldb(larger_of(turn_b ? p.n.b : p.k.b, turn_b ? p.k.extent : p.n.extent)),
+        ldc(larger_of(p.m.c, p.n.extent)) {}
 };
 
 // The axes of c that no matrix product takes, and those that are summed.
 struct contraction_loops {
-  std::array<contraction_axis, max_dims> outer{}, summed{};
+  contraction_axis_list outer{}, summed{};
   int outer_count = 0, summed_count = 0;
   std::size_t items = 1, sums = 1;
   PARTITA_HOST_DEVICE explicit contraction_loops(contraction_axes const& axes) {
@@ -202,7 +213,7 @@ template <class Call> PARTITA_HOST_DEVICE bool contract_by_library(Call& call) {
   auto const *a = call.template input<0>(), *b = call.template input<1>();
   const contraction_plan plan = choose_matrices(axes);
   if (!plan.matrices) return false;
-  if (axes.swapped) std::swap(a, b);
+  if (axes.swapped) change_places(a, b);
   int longest = -1;
   for (int i = 0; i < axes.count[kind::loop]; ++i)
     if (longest < 0 ||
