@@ -2,21 +2,18 @@
 // the first.
 #include <doctest/doctest.h>
 
-#include <cstdlib>
 #include <string>
 
 #include <partita/program/check.hpp>
 
+#include "../support/number_of.hpp"
 #include "../support/random_programs.hpp"
 
 namespace pt = partita;
 
 TEST_CASE("programs of many random plans are accepted") {
-  auto number = [](const char* name, unsigned otherwise) {
-    const char* given = std::getenv(name);
-    return given != nullptr ? static_cast<unsigned>(std::strtoul(given, nullptr, 10)) : otherwise;
-  };
-  const unsigned count = number("RANDOM_PLANS", 20000), first = number("RANDOM_PLANS_SEED", 200000);
+  const unsigned count = partita::testing::number_of("RANDOM_PLANS", 20000),
+                 first = partita::testing::number_of("RANDOM_PLANS_SEED", 200000);
   for (unsigned seed = first; seed < first + count; ++seed) {
     const pt::testing::random_programs p(seed, seed % 3 == 0 ? 12 : 8);
     REQUIRE_MESSAGE(p.rejected.empty(), p.words, p.rejected);

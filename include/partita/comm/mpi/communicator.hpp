@@ -22,6 +22,7 @@
 #include <partita/comm/groups.hpp>
 #include <partita/comm/mpi/cards.hpp>
 #include <partita/comm/mpi/exchange.hpp>
+#include <partita/comm/mpi/group_of_calls.hpp>
 #include <partita/comm/mpi/parts_of_call.hpp>
 #include <partita/comm/mpi/transfers.hpp>
 #include <partita/comm/mpi/words_of_call.hpp>
@@ -36,6 +37,7 @@ namespace partita {
 class mpi_communicator {
   using call = detail::comm::call;
   using card = detail::comm::card;
+  using group = detail::comm::group_of_calls;
   using element_range = detail::comm::element_range;
 
  public:
@@ -143,23 +145,6 @@ class mpi_communicator {
   void abort(std::exception_ptr const& failure) { abort(detail::comm::reason_of(failure)); }
 
  private:
-  struct group {
-    group(list<int> of, int rank) : ranks(std::move(of)), made(ranks.size()), described(ranks.size()) {
-      for (list<card*>& each : arrived) each.resize(ranks.size(), nullptr);
-      me = member(rank);
-    }
-    std::size_t member(int rank) const {  // size(): none
-      const auto found = std::lower_bound(ranks.begin(), ranks.end(), rank);
-      return found != ranks.end() && *found != rank ? ranks.size() : static_cast<std::size_t>(found - ranks.begin());
-    }
-    std::size_t size() const { return ranks.size(); }
-    list<int> ranks;
-    std::size_t me = 0;                  // size(): no member
-    std::uint64_t turn = 0;              // calls so far
-    std::array<list<card*>, 2> arrived;  // of this turn and, from members that are ahead, the next; by member
-    list<call> made;
-    list<detail::comm::described_call> described;
-  };
   static constexpr int tag_of_data = 0, tag_of_words = 32767;
   static constexpr std::size_t everybody = 0;  // of groups_; a caller's group g is the one after g of these
 
