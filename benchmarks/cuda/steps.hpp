@@ -1,5 +1,6 @@
 // Whole steps of a trainer on GPUs, and collectives between them. `Api` and `Library` as in instruction_times.hpp.
 #pragma once
+#include <algorithm>
 #include <barrier>
 #include <cstddef>
 #include <cstdint>

@@ -33,9 +33,7 @@ PARTITA_HOST_DEVICE constexpr float float_of_float16(std::uint16_t half) {
   const std::uint32_t high = exponent == 31 ? 255u << 23 : (exponent + 112) << 23;
   return __builtin_bit_cast(float, sign | high | fraction << 13);
 }
-}  // namespace detail
 
-namespace detail {
 // On a GPU by its own instruction; a NaN is one there too, with other bits.
 PARTITA_HOST_DEVICE constexpr std::uint16_t rounded_to_bfloat16(float x) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800

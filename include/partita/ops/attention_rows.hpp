@@ -22,7 +22,6 @@ template <class V, class T> PARTITA_HOST_DEVICE V dot(T const* a, T const* b, st
   for (std::size_t e = 0; e < n; ++e) total += V(a[e]) * V(b[e]);
   return total;
 }
-PARTITA_HOST_DEVICE inline std::size_t least(std::size_t a, std::size_t b) { return a < b ? a : b; }
 
 // Inputs q, k, v; outputs y and the log of each query's sum, which are merged with what is there when the call accumulates.
 template <class Call> PARTITA_HOST_DEVICE void attention_by_rows(Call& call, attention_shape const at) {

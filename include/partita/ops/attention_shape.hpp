@@ -8,6 +8,8 @@ namespace partita::detail {
 
 inline constexpr std::size_t query_block = 64;
 
+PARTITA_HOST_DEVICE inline std::size_t least(std::size_t a, std::size_t b) { return a < b ? a : b; }
+
 // Where heads lie: q [..., s, n, (g,) d] and k, v [..., t, n, d]. Heads are those of q, n g of them; `share` of them
 // read one of k and v. Query i of the piece is number i + first of its sequence; under a causal mask it sees the keys up
 // to its own number.

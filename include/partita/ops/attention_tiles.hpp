@@ -85,6 +85,13 @@ template <class Team, class T> PARTITA_HOST_DEVICE void clear_tile(Team const& t
   team.each(n, [=](std::size_t i) { tile[i] = T(0); });
 }
 
+// How many of a tile's keys, `count` from `first` on, query i sees.
+PARTITA_HOST_DEVICE inline std::size_t seen_of_tile(attention_shape const& at, std::size_t i, std::size_t first,
+                                                    std::size_t count, std::size_t first_key) {
+  const std::size_t seen = at.seen(i, first_key);
+  return seen <= first ? 0 : least(seen - first, count);
+}
+
 // Inputs q, k, v; outputs y and the log of each query's sum, which are merged with what is there when the call accumulates.
 template <class Call> PARTITA_HOST_DEVICE void attention_by_tiles(Call& call, attention_shape const at) {
   auto const* q = call.template input<0>();
@@ -102,7 +109,7 @@ template <class Call> PARTITA_HOST_DEVICE void attention_by_tiles(Call& call, at
   call.tiles(at.sequences * at.heads * blocks, t.forward_bytes(), [=](std::size_t item, auto const& team) {
     constexpr float none = -std::numeric_limits<float>::max();  // the log of no keys' sum
     const std::size_t begin = item % blocks * t.queries, head = item / blocks % at.heads, sequence = item / blocks / at.heads,
-                      rows = at.queries - begin < t.queries ? at.queries - begin : t.queries;
+                      rows = least(at.queries - begin, t.queries);
     const std::size_t here = at.query_at(sequence, head, begin), keys_at = at.key_at(sequence, head / at.share),
                       sums_at = at.sum_at(sequence, head, begin), seen = at.seen(begin + rows - 1, first_key);
     tile_memory memory{team.memory(t.forward_bytes())};
@@ -126,15 +133,12 @@ template <class Call> PARTITA_HOST_DEVICE void attention_by_tiles(Call& call, at
         sums[i * sum_row + e] = merges && e < at.width ? static_cast<float>(y[here + i * row + e]) : 0.f;
     });
     for (std::size_t first = 0; first < seen; first += t.keys) {
-      const std::size_t count = seen - first < t.keys ? seen - first : t.keys;
+      const std::size_t count = least(seen - first, t.keys);
       load_tile(team, k_tile, t.keys, t.width, k + keys_at + first * key_row, key_row, count, at.width);
       load_tile(team, v_tile, t.keys, t.width, v + keys_at + first * key_row, key_row, count, at.width);
       team.template multiply_tiles<false, true>(t.queries, t.keys, t.width, q_tile, narrow_row(t.width), k_tile,
                                                 narrow_row(t.width), scores, score_row, false);
-      const auto seen_here = [=](std::size_t i) {
-        const std::size_t all = i < rows ? at.seen(begin + i, first_key) : 0;
-        return all <= first ? std::size_t{0} : all - first < count ? all - first : count;
-      };
+      const auto seen_here = [=](std::size_t i) { return i < rows ? seen_of_tile(at, begin + i, first, count, first_key) : 0; };
       team.each(members, [=](std::size_t m) {
         const std::size_t i = m / members_of_row, columns = seen_here(i);
         float most = none;
@@ -197,10 +201,7 @@ PARTITA_HOST_DEVICE void probabilities_and_slopes(Team const& team, attention_sh
                                                   std::size_t sums_at, float const* scores, float const* dp,
                                                   float const* weighted, T* p_tile, T* ds_tile) {
   team.each(members_of_row * t.queries, [=](std::size_t m) {
-    const std::size_t i = m / members_of_row, all = i < rows ? at.seen(begin + i, first_key) : 0,
-                      columns = all <= first          ? 0
-                                : all - first < count ? all - first
-                                                      : count;
+    const std::size_t i = m / members_of_row, columns = i < rows ? seen_of_tile(at, begin + i, first, count, first_key) : 0;
     float slope = 0;
     for (std::size_t part = 0; part < members_of_row; ++part) slope += weighted[i * members_of_row + part];
     const float log_total = i < rows ? static_cast<float>(x.log_sum[sums_at + i]) : 0.f;
@@ -260,7 +261,7 @@ template <class Call> PARTITA_HOST_DEVICE void attention_gradients_by_tiles(Call
   const std::size_t blocks = (at.queries + t.queries - 1) / t.queries;
   call.tiles(at.sequences * at.heads * blocks, t.of_queries_bytes(), [=](std::size_t item, auto const& team) {
     const std::size_t begin = item % blocks * t.queries, head = item / blocks % at.heads, sequence = item / blocks / at.heads,
-                      rows = at.queries - begin < t.queries ? at.queries - begin : t.queries;
+                      rows = least(at.queries - begin, t.queries);
     const std::size_t here = at.query_at(sequence, head, begin), keys_at = at.key_at(sequence, head / at.share),
                       sums_at = at.sum_at(sequence, head, begin), seen = at.seen(begin + rows - 1, first_key),
                       stride = narrow_row(t.width);
@@ -277,7 +278,7 @@ template <class Call> PARTITA_HOST_DEVICE void attention_gradients_by_tiles(Call
     weigh_queries(team, at, t, x, here, rows, weighted);
     clear_tile(team, sums, t.of_query_sums());
     for (std::size_t first = 0; first < seen; first += t.keys) {
-      const std::size_t count = seen - first < t.keys ? seen - first : t.keys;
+      const std::size_t count = least(seen - first, t.keys);
       load_tile(team, k_tile, t.keys, t.width, x.k + keys_at + first * key_row, key_row, count, at.width);
       load_tile(team, v_tile, t.keys, t.width, x.v + keys_at + first * key_row, key_row, count, at.width);
       team.template multiply_tiles<false, true>(t.queries, t.keys, t.width, q_tile, stride, k_tile, stride, scores,
@@ -297,7 +298,7 @@ template <class Call> PARTITA_HOST_DEVICE void attention_gradients_by_tiles(Call
   const std::size_t key_blocks = (at.keys + u.keys - 1) / u.keys;
   call.tiles(at.sequences * at.key_heads() * key_blocks, u.of_keys_bytes(), [=](std::size_t item, auto const& team) {
     const std::size_t first = item % key_blocks * u.keys, key_head = item / key_blocks % at.key_heads(),
-                      sequence = item / key_blocks / at.key_heads(), count = at.keys - first < u.keys ? at.keys - first : u.keys;
+                      sequence = item / key_blocks / at.key_heads(), count = least(at.keys - first, u.keys);
     const std::size_t keys_at = at.key_at(sequence, key_head) + first * key_row, number = first + first_key,
                       begin_seeing = !at.causal || number <= at.first ? 0 : number - at.first, stride = narrow_row(u.width),
                       sum_row = wide_row(u.width);
@@ -314,8 +315,8 @@ template <class Call> PARTITA_HOST_DEVICE void attention_gradients_by_tiles(Call
     clear_tile(team, dv_sums, u.of_key_sums());
     for (std::size_t head = key_head * at.share; head < (key_head + 1) * at.share; ++head)
       for (std::size_t begin = begin_seeing / u.queries * u.queries; begin < at.queries; begin += u.queries) {
-        const std::size_t rows = at.queries - begin < u.queries ? at.queries - begin : u.queries,
-                          here = at.query_at(sequence, head, begin), sums_at = at.sum_at(sequence, head, begin);
+        const std::size_t rows = least(at.queries - begin, u.queries), here = at.query_at(sequence, head, begin),
+                          sums_at = at.sum_at(sequence, head, begin);
         load_tile(team, q_tile, u.queries, u.width, x.q + here, row, rows, at.width);
         load_tile(team, dy_tile, u.queries, u.width, x.dy + here, row, rows, at.width);
         weigh_queries(team, at, u, x, here, rows, weighted);

@@ -111,12 +111,11 @@ PARTITA_HOST_DEVICE void combine_or_fill(Team const& team, box_arguments const& 
 }
 template <class T, class Team>
 PARTITA_HOST_DEVICE void change_keys(Team const& team, box_arguments const& a, std::size_t block, std::size_t blocks) {
-  constexpr std::size_t chunk = 1024;
   const bool makes = a.kind == box_kind::to_keys;
   void const* const from = a.from;
   void* const to = a.to;
-  for (std::size_t begin = block * chunk; begin < a.elements; begin += blocks * chunk)
-    team.each(a.elements - begin < chunk ? a.elements - begin : chunk, [=](std::size_t i) {
+  for (std::size_t begin = block * box_chunk; begin < a.elements; begin += blocks * box_chunk)
+    team.each(a.elements - begin < box_chunk ? a.elements - begin : box_chunk, [=](std::size_t i) {
       if (makes) static_cast<key_type<T>*>(to)[begin + i] = key_of(static_cast<T const*>(from)[begin + i]);
       else static_cast<T*>(to)[begin + i] = of_key<T>(static_cast<key_type<T> const*>(from)[begin + i]);
     });
