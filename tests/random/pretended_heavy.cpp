@@ -105,10 +105,6 @@ template <class Training, dtype Type> class trial_in final : public pretended_tr
     if (rule.holds()) return {};
     return rule.where() + " differs by " + std::to_string(rule.worst()) + " of what is allowed";
   }
-  static std::vector<double> nudged(std::vector<double> values) {  // what a rounding of the weights does, rounding may
-    for (std::size_t i = 0; i < values.size(); i += 2) values[i] *= 1 + 0x1p-52;
-    return values;
-  }
 
   std::string compare_narrow(detail::engine& gpu, detail::engine& alone) {
     const auto exact = make_one_device(case_, seed_, f64);

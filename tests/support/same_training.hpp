@@ -114,11 +114,6 @@ template <class Training, class Exact = Training> class same_training {
     }
     return all;
   }
-  // Every second value one rounding farther from zero: what that changes, rounding may.
-  static std::vector<double> nudged(std::vector<double> values) {
-    for (std::size_t i = 0; i < values.size(); i += 2) values[i] *= 1 + 0x1p-52;
-    return values;
-  }
   void compare(plan_base const& plan, std::vector<program> const& programs, std::vector<program> const& forward,
                std::vector<program> const& apart, std::function<named_values()> const& draw, comparison_options const& how,
                comparison& r) const {

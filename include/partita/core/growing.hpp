@@ -80,7 +80,7 @@ template <class T> struct growing {
       for (int i = size; i < wanted; ++i) at[i] = T{};
     size = wanted;
   }
-  constexpr void append(int n, T value) {  // the same, `n` times: a call of push costs constant evaluation more than the rest
+  constexpr void append(int n, T value) {  // push, `n` times: a call of it costs constant evaluation more than the rest
     if (size + n > room) reserve(size + n > 4 * room ? size + n : 4 * room);
     for (int i = size; i < size + n; ++i) at[i] = value;
     size += n;

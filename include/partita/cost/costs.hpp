@@ -90,7 +90,7 @@ class costs {
     const std::vector<int> group = group_along(grid, levels);
     if (group.size() < 2) return 0;
     const group_shape shape = group_shape::of(cluster_, group);
-    return collective(kind, shape, bytes, concurrent_groups(grid, levels, shape));
+    return collective(kind, shape, bytes, concurrent_groups(grid, group, shape));
   }
   double send(int from, int to, double bytes, double concurrent = 1) const {
     if (from == to || bytes <= 0) return 0;
@@ -103,14 +103,14 @@ class costs {
     if (out > 0 && in > 0) return measured_.transfer("exchange", 2, std::max(out, in));
     return measured_.transfer("send", 2, std::max(out, in));
   }
-  // How many groups along these dimensions of a grid leave one unit below the level that joins the group.
-  double concurrent_groups(placement const& grid, unsigned levels, group_shape const& shape) const {
+  // How many groups like this one of a grid, its first, leave one unit below the level that joins the group.
+  double concurrent_groups(placement const& grid, std::vector<int> const& group, group_shape const& shape) const {
     if (shape.top == 0) return 1;
     const int unit = cluster_.links[static_cast<std::size_t>(shape.top) - 1].devices, first = grid.device_at(0) / unit;
     double here = 0, own = 0;
     for (int i = 0, n = grid.size(); i < n; ++i)
       if (grid.device_at(i) / unit == first) ++here;
-    for (int device : group_along(grid, levels))
+    for (int device : group)
       if (device / unit == first) ++own;
     return own > 0 ? std::max(1.0, here / own) : 1;
   }

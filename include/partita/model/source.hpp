@@ -8,7 +8,7 @@
 namespace partita {
 
 // How a parameter's elements begin. Each depends only on the parameter's name, the seed and the element's index in the
-// whole tensor, so that every plan starts from the same values (D10).
+// whole tensor, so that every plan starts from the same values.
 struct normal {
   double deviation = 0.02;
 };

@@ -1,6 +1,6 @@
-// Chains: neighbouring element- and row-wise ops of a program become one instruction that runs them tile by tile
-//. The arithmetic of every element stays what it was: a tile is a piece like any other, cut along axes that
-// every op of the chain may be cut on.
+// Chains: neighbouring element- and row-wise ops of a program become one instruction that runs them tile by tile.
+// The arithmetic of every element stays what it was: a tile is a piece like any other, cut along axes that every op of the
+// chain may be cut on.
 #pragma once
 #include <algorithm>
 

@@ -166,12 +166,13 @@ class cut_options {
 
   std::size_t extent_of(std::size_t whole, bool batch) const { return batch ? std::min(whole, micro_samples_) : whole; }
   // Of the whole tensor in one micro-batch.
-  double bytes_of(int tensor) const {
-    searched_tensor const& x = m_.tensors[static_cast<std::size_t>(tensor)];
+  static double bytes_of(searched_tensor const& x, std::size_t micro_samples) {
     double b = static_cast<double>(size_of(x.as->type));
-    for (int a = 0; a < x.as->rank; ++a) b *= static_cast<double>(extent_of(x.wholes[a], x.is_batch[a]));
+    for (int a = 0; a < x.as->rank; ++a)
+      b *= static_cast<double>(x.is_batch[a] ? std::min(x.wholes[a], micro_samples) : x.wholes[a]);
     return b;
   }
+  double bytes_of(int tensor) const { return bytes_of(m_.tensors[static_cast<std::size_t>(tensor)], micro_samples_); }
   int pieces_on(cut_option const& c, int letter) const {
     int n = 1;
     for (int d = 0; d < grid_dimensions; ++d)

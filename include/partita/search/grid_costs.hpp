@@ -30,8 +30,9 @@ class grid_costs {
     for (int l = 0; l < grid_dimensions; ++l) {
       if (w.extents[l] < 2) continue;
       const std::size_t d = static_cast<std::size_t>(l);
-      groups_[d] = group_shape::of(k.of(), costs::group_along(w, 1u << l));
-      flows_[d] = k.concurrent_groups(w, 1u << l, groups_[d]);
+      const std::vector<int> group = costs::group_along(w, 1u << l);
+      groups_[d] = group_shape::of(k.of(), group);
+      flows_[d] = k.concurrent_groups(w, group, groups_[d]);
     }
     if (outer > 1 && inner > 1) whole_ = group_shape::of(k.of(), costs::group_along(w, 3));
   }

@@ -228,7 +228,8 @@ class plan_space {
         }
       }
       k.seconds += forward;
-      for (int t : s.enters) k.flight_again += bytes_of(t, micro_samples) / n;
+      for (int t : s.enters)
+        k.flight_again += cut_options::bytes_of(model_.tensors[static_cast<std::size_t>(t)], micro_samples) / n;
       k.flight_kept = k.flight_again + kept;
       const std::vector<way_to_run> ways = ways_of(first);
       if (std::any_of(ways.begin(), ways.end(), [](way_to_run const& way) { return way.turns > 1; }))
@@ -240,13 +241,6 @@ class plan_space {
       else k.flight_again = k.flight_kept;
     }
     return r;
-  }
-  double bytes_of(int tensor, std::size_t micro_samples) const {
-    searched_tensor const& x = model_.tensors[static_cast<std::size_t>(tensor)];
-    double b = static_cast<double>(size_of(x.as->type));
-    for (int a = 0; a < x.as->rank; ++a)
-      b *= static_cast<double>(x.is_batch[a] ? std::min(x.wholes[a], micro_samples) : x.wholes[a]);
-    return b;
   }
   static double held_by(searched_weight const& w) { return w.stored_bytes + w.used_bytes + w.gradient_bytes + w.state_bytes; }
   void make_problem() {
