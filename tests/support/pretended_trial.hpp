@@ -1,5 +1,6 @@
 // A random model on pretended GPUs under a plan, and on one device of the CPU.
 #pragma once
+#include <functional>
 #include <memory>
 #include <string>
 

@@ -6,7 +6,7 @@
 //   behalf of a rank.
 // - A group is an index into the list of groups that the communicator was made with. A group is a sorted list of
 //   ranks; a *member* is a position in it. Every member of a group makes the same calls of that group in the same
-//   order. Calls of different groups may be ordered differently only where no cycle of waiting arises (D8).
+//   order. Calls of different groups may be ordered differently only where no cycle of waiting arises.
 // - Counts are in elements, bytes in messages. Buffers are aligned for their dtype. A count of zero is legal, and
 //   then so is a null pointer. Buffers of one call do not overlap, but where a call says so.
 // - Reductions combine member 0, then 1, then 2, ... element by element in the dtype itself, and every member

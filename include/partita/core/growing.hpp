@@ -94,7 +94,9 @@ template <class T> struct growing {
   constexpr T const* end() const { return at + size; }
 
  private:
-  static constexpr bool lies_in_bytes() { return std::is_trivially_copyable_v<T> && !std::is_constant_evaluated(); }
+  static constexpr bool lies_in_bytes() {
+    return std::is_trivially_copyable_v<T> && alignof(T) <= __STDCPP_DEFAULT_NEW_ALIGNMENT__ && !std::is_constant_evaluated();
+  }
 
   [[gnu::noinline, gnu::cold]] constexpr void push_into_more(T const& value) {  // once, not in every place that pushes
     if (lies_in_bytes()) {

@@ -4,7 +4,7 @@
 //
 //     m = max_v x_v                                        row_max        partial maxima over pieces of v
 //     z = sum_v exp(x_v - m),  l = sum_v w_v (x_v - m)     softmax_terms  partial sums over pieces of v
-//     n = number of tokens with t >= 0                     token_count    over all tokens: not cut in time (D10)
+//     n = number of tokens with t >= 0                     token_count    over all tokens: not cut in time
 //     loss = sum over tokens with t >= 0 of (log(z) - l) / max(n, 1)      token_loss
 //
 // The derivatives with respect to m cancel (d log(z) / dm = -1 = dl / dm), so m has no gradient. A token with a

@@ -1,6 +1,6 @@
 // Dropout (Srivastava et al. 2014), scaled while training: y = x / (1 - p) where the element is kept, else 0; y = x
 // when not training. Whether an element is kept depends on the op's key, the seed, the step and the element's index
-// in the whole tensor alone (D10), so pieces, replicas and a recomputed forward pass draw the same mask; so does the
+// in the whole tensor alone, so pieces, replicas and a recomputed forward pass draw the same mask; so does the
 // gradient, which stores none: ops of one gradient rule have the key of their forward op.
 #pragma once
 #include <string>

@@ -22,7 +22,8 @@ struct simulate_options {
   // Programs, and when their instructions run, are kept in the result. Without, a class's program is gone once it is priced:
   // that of a plan of a thousand micro-batches takes gigabytes.
   bool keep_programs = true;
-  // A plan that does not fit into the devices' memory takes infinitely long: it is simulated no further than to know that.
+  // A plan that does not fit into the devices' memory takes infinitely long: it is simulated no further than to know that, and
+  // the result holds the classes up to the first that does not fit.
   bool fitting_only = false;
 };
 
