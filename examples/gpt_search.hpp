@@ -56,7 +56,7 @@ inline searched_plan search_plan(gpt_training const& training, std::vector<pt::b
     pt::write_text_file(report, pt::plan_report({.title = "The plan of train_gpt",
                                                  .simulated = &step,
                                                  .facts = {{"plan", r.words}, {"machine", measured.machine}},
-                                                 .why = found.why.bound_by,
+                                                 .searched = &found.why,
                                                  .lower_bound = found.lower_bound}));
     std::printf("  the page about it: %s\n", report.c_str());
   }

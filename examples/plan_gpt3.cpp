@@ -1,8 +1,10 @@
 // GPT-3 175B on 1,024 GPUs: searches the best plan, says why it was chosen and how far from the best it can be at most, and
-// simulates it. `plan_gpt3 report.html` also writes a page with all of it.
+// simulates it. `plan_gpt3 --report report.html` also writes a page with all of it.
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
+#include <string>
+
+#include <CLI/CLI.hpp>
 
 #include <partita/cost/presets.hpp>
 #include <partita/planning.hpp>
@@ -55,9 +57,15 @@ struct gpt3 {
 };
 using training = pt::training<gpt3, pt::adamw, pt::clip_norm>;
 
-int main(int argc, char** argv) {
+int main(int argc, char** argv) try {
+  CLI::App app("Searches the best plan of GPT-3 175B on GPUs of DGX A100 nodes, and simulates it.");
+  int nodes = 128;
+  std::string report;
+  app.add_option("--nodes", nodes, "nodes of 8 GPUs each")->capture_default_str()->check(CLI::Range(1, 4096));
+  app.add_option("--report", report, "write a page about the plan into this file (HTML)");
+  CLI11_PARSE(app, argc, argv);
   auto now = [] { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); };
-  pt::cluster cluster = pt::preset::dgx_a100(128);
+  pt::cluster cluster = pt::preset::dgx_a100(nodes);
   // [search]
   const double begin = now();
   const auto found = pt::search<training>(cluster);
@@ -73,17 +81,21 @@ int main(int argc, char** argv) {
     std::printf("%5zu %4d to %-3d %4d %5d x %-3d %9.1f ms %7.1f ms %5.1f GiB\n", s, f.first_block, f.first_block + f.blocks - 1,
                 f.replayed, f.outer, f.inner, f.seconds * 1e3, f.step_seconds * 1e3, f.memory / (1 << 30));
   }
-  std::printf("\nhow the ops of a block are cut (along the grid's first x second dimension):\n  %s\n",
-              found.why.of_stages[found.why.of_stages.size() / 2].cuts.c_str());
+  std::string cuts = found.why.of_stages[found.why.of_stages.size() / 2].cuts;
+  for (std::size_t at = 0; (at = cuts.find(", ", at)) != std::string::npos;) cuts.replace(at, 2, "\n  ");
+  std::printf("\nhow the ops of a block are cut (along the grid's first x second dimension):\n  %s\n", cuts.c_str());
 
   const pt::simulation s = pt::simulate(found.plan, cluster);
   std::printf(
       "\nsimulated: %.2f s a step, %.1f%% MFU, bubble %.2f s, communication that is not hidden %.2f s, at most %.1f GiB a GPU%s\n",
       s.seconds, 100 * s.mfu(), s.parts.bubble, s.parts.exposed, static_cast<double>(s.peak_bytes()) / (1 << 30),
       s.fits() ? "" : ": does not fit");
-  if (argc > 1)
-    pt::write_text_file(
-        argv[1],
-        pt::plan_report(
-            {.title = "GPT-3 175B on 1,024 A100", .simulated = &s, .why = found.why.bound_by, .lower_bound = found.lower_bound}));
+  if (!report.empty())
+    pt::write_text_file(report, pt::plan_report({.title = "GPT-3 175B on " + std::to_string(8 * nodes) + " A100",
+                                                 .simulated = &s,
+                                                 .searched = &found.why,
+                                                 .lower_bound = found.lower_bound}));
+} catch (pt::error const& wrong) {
+  std::fprintf(stderr, "plan_gpt3: %s\n", wrong.what());
+  return 1;
 }

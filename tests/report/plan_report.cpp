@@ -95,6 +95,19 @@ TEST_CASE("the page about a plan") {
     CHECK(e.begin <= e.end);
     CHECK(e.end <= s.seconds * (1 + 1e-9));
   }
+  pt::search_report found;
+  found.configurations = 120;
+  found.bound_by = "stage 1 works longest";
+  found.of_stages = {{.blocks = 3, .outer = 2, .inner = 4, .seconds = 0.5}, {.first_block = 3, .blocks = 1, .memory = 3 << 20}};
+  found.considered = {{2, 8, 1, "1F1B", 1.25, 1.5}, {1, 16, 4, "", 1.75, 0}};
+  const std::string of_search = pt::plan_report({.simulated = &s, .searched = &found});
+  for (const char* part :
+       {"stage 1 works longest", "120 configurations", ">0 to 2<", ">3 to 3<", ">2 x 4<", ">500.00 ms<", ">3.00 MiB<",
+        "2 stages of 8 devices, 1 micro-batch, 1F1B</td><td class=\"n\">1.50 s</td><td class=\"n\">1.25 s<",
+        "1 stage of 16 devices, 4 micro-batches</td><td class=\"n\"></td><td class=\"n\">1.75 s<"})
+    CHECK_MESSAGE(of_search.find(part) != std::string::npos, part);
+  CHECK(page.find("What the search looked at") == std::string::npos);
+
   pt::simulation without = s;
   without.lowered = nullptr;
   CHECK_THROWS_WITH_AS(pt::plan_report({.simulated = &without}),

@@ -136,6 +136,19 @@ TEST_CASE("a search gives a plan that verifies, with its bound and why") {
   CHECK(r.why.configurations > 10);
   CHECK(r.why.bound_by.find("no block runs again") != std::string::npos);
   CHECK(r.why.of_stages.size() == static_cast<std::size_t>(r.why.stages));
+
+  REQUIRE(!r.why.considered.empty());
+  REQUIRE(r.why.considered.size() <= 12);
+  considered_configuration const& taken = r.why.considered.front();
+  CHECK(taken.seconds == r.seconds);
+  CHECK(taken.stages == r.why.stages);
+  CHECK(taken.devices_per_stage == r.why.devices_per_stage);
+  CHECK(taken.micro_batches == r.why.micro_batches);
+  for (considered_configuration const& c : r.why.considered) {
+    CHECK(c.lower_bound >= r.lower_bound);
+    CHECK((c.seconds == 0 || c.seconds >= c.lower_bound));
+    CHECK(c.schedule == (c.stages > 1 ? "1F1B" : ""));
+  }
 }
 
 TEST_CASE("a constrained search is never better, and takes what it is told") {

@@ -9,11 +9,12 @@
 
 #include <partita/report/plan_table.hpp>
 #include <partita/report/timeline_picture.hpp>
+#include <partita/search/search_report.hpp>
 #include <partita/simulate/simulation.hpp>
 
 namespace partita {
 
-// A plan that a search has looked at, or that is compared with.
+// A plan that is compared with.
 struct considered_plan {
   std::string name;  // "tensor 8, pipeline 16, 1f1b, recompute"
   double seconds = 0;
@@ -25,7 +26,8 @@ struct plan_report_input {
   std::string title = "plan";
   simulation const* simulated = nullptr;                     // with `lowered`
   std::vector<std::pair<std::string, std::string>> facts{};  // name and value, first on the page: model, cluster, batch
-  std::string why{};                                         // why this plan: what bound the search
+  search_report const* searched = nullptr;                   // why this plan, its stages, what the search looked at
+  std::string why{};                                         // why this plan, where there was no search
   std::vector<considered_plan> considered{};
   double lower_bound = 0;  // seconds that no plan of the space takes less than; 0: not known
 };
@@ -75,7 +77,8 @@ inline std::string summary_of(plan_report_input const& in) {
   simulated_class const& c = s.classes[most];
   out += row("peak memory", bytes(static_cast<double>(c.peak_bytes())) + " on rank " + std::to_string(c.rank) + " of " +
                                 bytes(c.capacity) + (s.fits() ? "" : ": does not fit"));
-  if (!in.why.empty()) out += row("why this plan", in.why);
+  const std::string why = in.searched != nullptr && in.why.empty() ? in.searched->bound_by : in.why;
+  if (!why.empty()) out += row("why this plan", why);
   return out + "</table>";
 }
 
@@ -193,6 +196,38 @@ inline std::string considered_of(plan_report_input const& in) {
   return out + "</table>";
 }
 
+inline std::string counted(int n, const char* one) { return std::to_string(n) + " " + one + (n == 1 ? "" : "s"); }
+// By the planner's cost: what each stage holds, and the configurations that came nearest.
+inline std::string stages_of(search_report const& found) {
+  std::string out =
+      "<table><tr><th>stage</th><th>segments</th><th>run again</th><th>in turns</th><th>grid</th><th>micro-batch</th><th>once a "
+      "step</th><th>memory</th></tr>";
+  for (std::size_t s = 0; s < found.of_stages.size(); ++s) {
+    found_stage const& f = found.of_stages[s];
+    out += "<tr>";
+    for (std::string const& cell :
+         {std::to_string(s), std::to_string(f.first_block) + " to " + std::to_string(f.first_block + f.blocks - 1),
+          std::to_string(f.replayed), std::to_string(f.in_turns), std::to_string(f.outer) + " x " + std::to_string(f.inner),
+          duration(f.seconds), duration(f.step_seconds), bytes(f.memory)})
+      out += "<td class=\"n\">" + cell + "</td>";
+    out += "</tr>";
+  }
+  return out + "</table>";
+}
+inline std::string looked_at_by(search_report const& found) {
+  std::string out = "<p class=\"muted\">" + counted(static_cast<int>(found.configurations), "configuration") +
+                    " of stages, devices, schedule and micro-batches; " + std::to_string(found.bounded) +
+                    " were bounded by the tables of their ops, " + std::to_string(found.solved) +
+                    " solved. Those that came nearest, each with its best number of micro-batches, by the planner's cost:</p>"
+                    "<table><tr><th>configuration</th><th>best plan known</th><th>no plan of it takes less than</th></tr>";
+  for (considered_configuration const& c : found.considered)
+    out += "<tr><td>" + counted(c.stages, "stage") + " of " + counted(c.devices_per_stage, "device") + ", " +
+           std::to_string(c.micro_batches) + (c.micro_batches == 1 ? " micro-batch" : " micro-batches") +
+           (c.schedule.empty() ? "" : ", " + escaped(c.schedule)) + "</td><td class=\"n\">" +
+           (c.seconds > 0 ? duration(c.seconds) : "") + "</td><td class=\"n\">" + duration(c.lower_bound) + "</td></tr>";
+  return out + "</table>";
+}
+
 }  // namespace detail::html
 
 inline std::string plan_report(plan_report_input const& in) {
@@ -207,8 +242,11 @@ inline std::string plan_report(plan_report_input const& in) {
       "indices in time (micro-batches). The wheel zooms, dragging moves, a double click shows all.</p>" +
       timeline_svg(simulated_timeline(s), false);
   body += "<h2>Memory</h2>" + html::memory_of(s);
-  body += "<h2>The plan</h2>" + html::plan_of(s);
-  if (!in.considered.empty()) body += "<h2>What was considered</h2>" + html::considered_of(in);
+  body += "<h2>The plan</h2>";
+  if (in.searched != nullptr) body += html::stages_of(*in.searched);
+  body += html::plan_of(s);
+  if (in.searched != nullptr) body += "<h2>What the search looked at</h2>" + html::looked_at_by(*in.searched);
+  if (!in.considered.empty()) body += "<h2>Compared with</h2>" + html::considered_of(in);
   return html::page(in.title, std::string(html::picture_style) + html::report_style, body + html::zoom_script());
 }
 

@@ -12,6 +12,8 @@ namespace partita::spaces {
 struct exact_outcome : outcome {
   // What was looked at.
   long configurations = 0, bounded = 0, solved = 0, listed = 0, eliminations = 0, shapes = 0;
+  // Per configuration: seconds that no choice in it takes less than, and those of the best one known or infinite.
+  std::vector<double> bounds, times;
 };
 
 // `start`: a choice that is known; the result is no worse.
@@ -67,8 +69,13 @@ inline exact_outcome exact(problem const& p, exact_options const& how = {}, choi
     bool operator<(open const& o) const { return std::tie(bound, id) > std::tie(o.bound, o.id); }
   };
   std::priority_queue<open> queue;
-  for (std::size_t i = 0; i < p.configurations.size(); ++i)
-    queue.push({p.configurations[i].bound, static_cast<int>(i), untouched});
+  r.times.assign(p.configurations.size(), infinite);
+  r.bounds.assign(p.configurations.size(), 0);
+  auto wait = [&](open const& o) {
+    r.bounds[static_cast<std::size_t>(o.id)] = o.bound;
+    queue.push(o);
+  };
+  for (std::size_t i = 0; i < p.configurations.size(); ++i) wait({p.configurations[i].bound, static_cast<int>(i), untouched});
   std::map<int, std::unique_ptr<configuration_solver>> solvers;
   std::vector<double> bounds(p.configurations.size(), -1);
   auto pack = [&](int configuration) {
@@ -95,7 +102,7 @@ inline exact_outcome exact(problem const& p, exact_options const& how = {}, choi
     }
     const int id = p.configurations[static_cast<std::size_t>(next.id)].shape;
     if (next.taken == untouched) {
-      queue.push({pack(next.id), next.id, packed});
+      wait({pack(next.id), next.id, packed});
       continue;
     }
     if (next.taken == packed) {
@@ -108,12 +115,12 @@ inline exact_outcome exact(problem const& p, exact_options const& how = {}, choi
             close[static_cast<std::size_t>(other)] =
                 std::max(pack(other), configuration_solver(p, stretches, shape_of(id), other, how).first_bound());
           }
-      queue.push({std::max(next.bound, close[static_cast<std::size_t>(next.id)]), next.id, bounded});
+      wait({std::max(next.bound, close[static_cast<std::size_t>(next.id)]), next.id, bounded});
       continue;
     }
     shape_solver& s = shape_of(id);
     if (next.taken == bounded) {
-      queue.push({std::max(next.bound, configuration_solver(p, stretches, s, next.id, how).priced_bound()), next.id, priced});
+      wait({std::max(next.bound, configuration_solver(p, stretches, s, next.id, how).priced_bound()), next.id, priced});
       continue;
     }
     auto& solver = solvers[next.id];
@@ -125,12 +132,14 @@ inline exact_outcome exact(problem const& p, exact_options const& how = {}, choi
     r.listed += next.taken == solved;
     configuration_solver::answer a = solver->solve(r.time, next.taken == solved, queue.empty() ? infinite : queue.top().bound);
     if (a.best.found()) {
+      r.times[static_cast<std::size_t>(next.id)] = a.time;
       r.best = std::move(a.best);
       r.time = a.time;
       r.memory = time_and_memory(p, s.of(), r.best).memory;
     }
-    if (a.open) queue.push({std::max(a.bound, next.bound), next.id, a.paused ? next.taken : solved});
+    if (a.open) wait({std::max(a.bound, next.bound), next.id, a.paused ? next.taken : solved});
     else {
+      r.bounds[static_cast<std::size_t>(next.id)] = std::max(next.bound, a.bound);
       r.lower_bound = std::min(r.lower_bound, a.bound);
       solvers.erase(next.id);
       --shapes[id].solvers;

@@ -1,0 +1,146 @@
+// Puts what a search has found, and what it has looked at, into words and figures: search_report.
+#pragma once
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include <partita/search/chosen.hpp>
+#include <partita/search/exact.hpp>
+#include <partita/search/search_report.hpp>
+
+#include <partita/core/begin_planning_code.hpp>
+
+namespace partita::detail {
+
+inline std::string cuts_of(spaces::plan_space const& space, spaces::choice const& x, std::size_t stage) {
+  auto const& shape =
+      space.shapes()[static_cast<std::size_t>(space.of().configurations[static_cast<std::size_t>(x.configuration)].shape)];
+  spaces::stage_choice const& s = x.stages[stage];
+  std::size_t widest = 0;
+  for (std::size_t i = 0; i < s.segments.size(); ++i)
+    if (s.segments[i].options.size() > s.segments[widest].options.size()) widest = i;
+  const int number = s.begin + static_cast<int>(widest);
+  spaces::table_key const& key = space.key_of(number, shape, s.grid, s.segments[widest].variant);
+  std::string text;
+  for (std::size_t k = 0; k < key.variables.size(); ++k) {
+    if (key.variables[k].what != spaces::table_key::variable::cut) continue;
+    spaces::searched_op const& op =
+        space.model().segments[static_cast<std::size_t>(number)].ops[static_cast<std::size_t>(key.variables[k].op)];
+    const auto cut = key.cuts[k][static_cast<std::size_t>(s.segments[widest].options[k])];
+    auto axis = [&](std::size_t d) { return cut[d] < 0 ? std::string("-") : std::string(op.info->dims[cut[d]].axis->name); };
+    text += (text.empty() ? "" : ", ") + std::string(space.graph().name(op.op).view()) + " (" + std::string(op.info->kind) +
+            ") " + axis(0) + " x " + axis(1);
+  }
+  return text;
+}
+
+inline std::string words_of(spaces::searched_schedule const& s) {
+  switch (s.kind) {
+    case schedule_kind::gpipe: return "GPipe";
+    case schedule_kind::interleaved: return "interleaved 1F1B, " + std::to_string(s.chunks) + " chunks";
+    case schedule_kind::zero_bubble_h1: return "zero bubble H1";
+    case schedule_kind::zero_bubble_h2: return "zero bubble H2";
+    default: return "1F1B";
+  }
+}
+
+// Of each number of stages and devices and each schedule the configuration of the least time or, where none is known, the
+// least bound; those of the least bound first.
+inline std::vector<considered_configuration> considered_by(spaces::plan_space const& space, spaces::exact_outcome const& o) {
+  constexpr std::size_t most = 12;
+  std::map<std::tuple<int, int, std::string>, considered_configuration> best;
+  for (std::size_t i = 0; i < space.of().configurations.size(); ++i) {
+    spaces::configuration const& c = space.of().configurations[i];
+    auto const& shape = space.shapes()[static_cast<std::size_t>(c.shape)];
+    considered_configuration x{c.stages,
+                               shape.devices,
+                               shape.micro_batches,
+                               c.stages > 1 ? words_of(shape.schedule) : "",
+                               o.bounds[i],
+                               o.times[i] < spaces::infinite ? o.times[i] : 0};
+    auto const [place, fresh] = best.try_emplace({x.stages, x.devices_per_stage, x.schedule}, x);
+    considered_configuration& known = place->second;
+    if (fresh) continue;
+    const double bound = std::min(known.lower_bound, x.lower_bound);
+    const bool better = known.seconds > 0 || x.seconds > 0 ? x.seconds > 0 && (known.seconds == 0 || x.seconds < known.seconds)
+                                                           : x.lower_bound < known.lower_bound;
+    if (better) known = x;
+    known.lower_bound = bound;
+  }
+  std::vector<considered_configuration> all;
+  for (auto& [key, x] : best)
+    if (x.lower_bound < spaces::infinite) all.push_back(std::move(x));
+  auto order = [](considered_configuration const& x) {
+    return std::pair{x.seconds > 0 ? 0 : 1, x.seconds > 0 ? x.seconds : x.lower_bound};
+  };
+  std::sort(all.begin(), all.end(), [&](auto const& a, auto const& b) { return order(a) < order(b); });
+  if (all.size() > most) all.resize(most);
+  return all;
+}
+
+inline search_report explain(spaces::plan_space const& space, spaces::exact_outcome const& o) {
+  search_report r;
+  r.configurations = o.configurations;
+  r.bounded = o.bounded;
+  r.solved = o.solved;
+  r.listed = o.listed;
+  r.eliminations = o.eliminations;
+  r.segments = space.segments();
+  r.considered = considered_by(space, o);
+  spaces::configuration const& c = space.of().configurations[static_cast<std::size_t>(o.best.configuration)];
+  auto const& shape = space.shapes()[static_cast<std::size_t>(c.shape)];
+  r.stages = c.stages;
+  r.devices_per_stage = shape.devices;
+  r.devices = c.stages * shape.devices;
+  r.micro_batches = shape.micro_batches;
+  const spaces::total t = spaces::time_and_memory(space.of(), space.of().make_shape(c.shape), o.best);
+  std::size_t slowest = 0;
+  bool fits_free = true;
+  int turned = 0;
+  for (std::size_t s = 0; s < o.best.stages.size(); ++s) {
+    spaces::stage_choice const& stage = o.best.stages[s];
+    found_stage f;
+    f.first_block = stage.begin;
+    f.blocks = static_cast<int>(stage.segments.size());
+    for (int i = 0; i < f.blocks; ++i) {
+      const spaces::way_to_run how = space.way(stage.begin + i, stage.segments[static_cast<std::size_t>(i)].variant);
+      f.replayed += how.again;
+      f.in_turns += how.turns > 1;
+    }
+    f.outer = shape.grids[static_cast<std::size_t>(stage.grid)].first;
+    f.inner = shape.grids[static_cast<std::size_t>(stage.grid)].second;
+    f.seconds = t.stages[s].time;
+    f.step_seconds = t.stages[s].step;
+    f.memory = t.stages[s].memory;
+    f.cuts = cuts_of(space, o.best, s);
+    auto work = [&](std::size_t k) { return shape.micro_batches * t.stages[k].time + t.stages[k].step; };
+    if (work(s) > work(slowest)) slowest = s;
+    fits_free = fits_free && f.replayed == 0;
+    turned += f.in_turns;
+    r.of_stages.push_back(std::move(f));
+  }
+  found_stage const& slow = r.of_stages[slowest];
+  const double busy = shape.micro_batches * slow.seconds;
+  auto few = [](double x) {  // digits
+    char text[32];
+    std::snprintf(text, sizeof text, "%.4g", x);
+    return std::string(text);
+  };
+  auto size = [&](double bytes) { return bytes >= 1 << 30 ? few(bytes / (1 << 30)) + " GiB" : few(bytes / (1 << 20)) + " MiB"; };
+  const std::string works =
+      shape.schedule.splits()
+          ? few(busy + slow.step_seconds) + " s of " + few(o.time) + " s, where gradients of weights fill what else would wait"
+          : few(busy) + " s of " + few(o.time) + " s and brings gradients together for " + few(slow.step_seconds) + " s";
+  r.bound_by = "stage " + std::to_string(slowest) + " works for " + works + "; the fullest device holds " + size(o.memory) +
+               " of " + size(space.of().limit) + ", and " + (fits_free ? "no block runs again" : "blocks run again to fit");
+  if (turned > 0) r.bound_by += ", heads and features of " + std::to_string(turned) + " of them in turns";
+  return r;
+}
+
+}  // namespace partita::detail
+
+#include <partita/core/end_planning_code.hpp>

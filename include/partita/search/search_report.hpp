@@ -1,0 +1,33 @@
+// What a search says of what it has found and of what it has looked at, for people.
+#pragma once
+#include <string>
+#include <vector>
+
+namespace partita {
+
+// What a stage of the plan holds, for people.
+struct found_stage {
+  int first_block = 0, blocks = 0;  // segments of the chain
+  int replayed = 0, in_turns = 0;   // how many of them run again; heads and features of how many in turns
+  int outer = 1, inner = 1;         // its grid
+  double seconds = 0;               // of a micro-batch, forward and backward; zero bubble: less what fills
+  double step_seconds = 0;          // of a step: gradients brought together, update
+  double memory = 0;                // bytes
+  std::string cuts{};               // how the ops of its widest block are cut
+};
+// Configurations that differ in micro-batches alone, by the best of them.
+struct considered_configuration {
+  int stages = 1, devices_per_stage = 1, micro_batches = 1;
+  std::string schedule;    // "1F1B"; none where there is one stage
+  double lower_bound = 0;  // seconds: no plan of them takes less
+  double seconds = 0;      // of the best plan that is known of them, by the planner's cost; 0: none was looked for
+};
+struct search_report {
+  long configurations = 0, bounded = 0, solved = 0, listed = 0, eliminations = 0;
+  int stages = 1, devices_per_stage = 1, devices = 1, micro_batches = 1, segments = 0;
+  std::vector<found_stage> of_stages;
+  std::vector<considered_configuration> considered;  // the fastest first, then by bound; a dozen at most
+  std::string bound_by;                              // what keeps the plan from being faster
+};
+
+}  // namespace partita
