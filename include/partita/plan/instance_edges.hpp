@@ -142,6 +142,26 @@ constexpr bool node_matches(graph_data const& g, plan_base const& plan, complete
   return true;
 }
 
+// Calls `visit` with every instance of a node that is at a moment's indices. Returns whether there is one.
+template <class F> constexpr bool each_index(time_modes const& time, moment_entry const& m, F visit) {
+  int low[max_time_modes]{}, high[max_time_modes]{}, now[max_time_modes]{};
+  for (int q = 0; q < time.count; ++q) high[q] = time.extents[q] - 1;
+  for (int k = 0; k < m.index_count; ++k) {
+    const int q = time.find(m.indices[k].mode);
+    if (q < 0 || m.indices[k].index >= time.extents[q]) return false;
+    low[q] = high[q] = m.indices[k].index;
+  }
+  for (int q = 0; q < time.count; ++q) now[q] = low[q];
+  for (int q = 0; q >= 0;) {
+    int i = 0;
+    for (int k = 0; k < time.count; ++k) i = i * time.extents[k] + now[k];
+    visit(i);
+    for (q = time.count - 1; q >= 0 && now[q] == high[q]; --q) now[q] = low[q];
+    if (q >= 0) ++now[q];
+  }
+  return true;
+}
+
 // The instances that a moment names, found once for all its indices.
 struct moments {
   graph_data const& g;
@@ -169,24 +189,7 @@ struct moments {
     bool hit = false;
     for (int id : nodes_of(m)) {
       node const& n = c.nodes[id];
-      int low[max_time_modes]{}, high[max_time_modes]{}, now[max_time_modes]{};
-      for (int q = 0; q < n.time.count; ++q) high[q] = n.time.extents[q] - 1;
-      bool there = true;
-      for (int k = 0; k < m.index_count && there; ++k) {
-        const int q = n.time.find(m.indices[k].mode);
-        there = q >= 0 && m.indices[k].index < n.time.extents[q];
-        if (there) low[q] = high[q] = m.indices[k].index;
-      }
-      if (!there) continue;
-      hit = true;
-      for (int q = 0; q < n.time.count; ++q) now[q] = low[q];
-      for (int q = 0; q >= 0;) {
-        int i = 0;
-        for (int k = 0; k < n.time.count; ++k) i = i * n.time.extents[k] + now[k];
-        visit(ig.first[id] + i);
-        for (q = n.time.count - 1; q >= 0 && now[q] == high[q]; --q) now[q] = low[q];
-        if (q >= 0) ++now[q];
-      }
+      if (each_index(n.time, m, [&](int i) { visit(ig.first[id] + i); })) hit = true;
     }
     return hit;
   }

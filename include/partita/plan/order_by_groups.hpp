@@ -10,6 +10,7 @@
 #include <utility>
 
 #include <partita/core/list.hpp>
+#include <partita/core/sort.hpp>
 #include <partita/plan/instance_edges.hpp>
 
 #include <partita/core/begin_planning_code.hpp>
@@ -30,14 +31,19 @@ class order_by_groups {
  private:
   struct group {
     time_modes time;
-    int first = 0;   // its first vertex; one for every index
-    int alike = -1;  // which nodes wishes treat so; -1: it is of one node, and what goes with it
-    int level = 0;   // how often data comes from nodes that they treat otherwise; -1: from nothing that has an index
+    int first = 0;                // its first vertex; one for every index
+    int alike = -1;               // which nodes wishes treat so; -1: it is of one node, and what goes with it
+    int level = 0;                // how often data comes from nodes that they treat otherwise; -1: from nothing that has an index
+    int before = -1, after = -1;  // vertices that come before its first and after its last, made where something waits so
   };
   struct of_moment {
     list<int> timed, timeless;  // groups
   };
   static std::size_t at(int i) { return static_cast<std::size_t>(i); }
+  using numbered = std::map<std::pair<list<int>, list<int>>, int>;
+  static int number_of(numbered& known, list<int> a, list<int> b) {
+    return known.try_emplace({std::move(a), std::move(b)}, static_cast<int>(known.size())).first->second;
+  }
   static list<int> shape_of(time_modes const& t) {
     list<int> shape;
     for (int m = 0; m < t.count; ++m) {
@@ -47,26 +53,75 @@ class order_by_groups {
     return shape;
   }
 
-  int moment_of(moment_entry const& m) {
-    for (std::size_t k = 0; k < moments_.size(); ++k)
-      if (same_ops(moments_[k], m)) return static_cast<int>(k);
-    moments_.push_back(m);
-    return static_cast<int>(moments_.size()) - 1;
-  }
+  // Moments that wishes and priorities mention, each once; `moment_of_`: by mention.
   void find_moments() {
+    list<moment_entry const*> mentioned;
     for (wish const& w : plan_.wishes()) {
-      moment_of(w.first);
-      moment_of(w.second);
+      mentioned.push_back(&w.first);
+      mentioned.push_back(&w.second);
     }
-    for (preference const& p : plan_.preferences()) moment_of(p.which);
+    for (preference const& p : plan_.preferences()) mentioned.push_back(&p.which);
+    const list<int> sorted =
+        sorted_ids(mentioned.size(), [&](int a, int b) { return by_ops(*mentioned[at(a)], *mentioned[at(b)]); });
+    moment_of_.resize(sorted.size());
+    for (int i : sorted) {
+      if (moments_.empty() || !same_ops(*moments_.back(), *mentioned[at(i)])) moments_.push_back(mentioned[at(i)]);
+      moment_of_[at(i)] = static_cast<int>(moments_.size()) - 1;
+    }
+  }
+  // Any order in which those of the same ops stand together.
+  static bool by_ops(moment_entry const& a, moment_entry const& b) {
+    if (a.op != b.op) return a.op < b.op;
+    if (a.node.tensor != b.node.tensor) return a.node.tensor < b.node.tensor;
+    if (a.node.reader != b.node.reader) return a.node.reader < b.node.reader;
+    if (a.node.what != b.node.what) return a.node.what < b.node.what;
+    if (a.when != b.when) return a.when < b.when;
+    if (a.place_count != b.place_count) return a.place_count < b.place_count;
+    for (int p = 0; p < a.place_count; ++p) {
+      op_phase const &x = a.places[p], &y = b.places[p];
+      if (x.mode != y.mode) return x.mode < y.mode;
+      if (x.index != y.index) return x.index < y.index;
+    }
+    return false;
+  }
+  // Per node, the moments that name it. Those that name no op of their own tell ops apart by pass and coordinates alone: they are
+  // compared with one op of all that have these in common.
+  list<list<int>> named() {
+    list<list<int>> names(at(c_.nodes.size));
+    list<int> of_all, modes;  // modes: that coordinates are asked of
+    for (std::size_t k = 0; k < moments_.size(); ++k) {
+      moment_entry const& m = *moments_[k];
+      if (m.op >= 0 || m.node.what != between::nothing) {
+        for (int id : named_.nodes_of(m)) names[at(id)].push_back(static_cast<int>(k));
+        continue;
+      }
+      of_all.push_back(static_cast<int>(k));
+      for (int p = 0; p < m.place_count; ++p)
+        if (const int mode = m.places[p].mode; std::find(modes.begin(), modes.end(), mode) == modes.end()) modes.push_back(mode);
+    }
+    if (of_all.empty()) return names;
+    numbered alike;  // by pass and coordinates
+    list<list<int>> names_of_alike;
+    for (int id = 0; id < c_.nodes.size; ++id) {
+      node const& n = c_.nodes[id];
+      if (n.kind != node_kind::compute) continue;
+      list<int> about{static_cast<int>(n.replayed ? pass::backward : g_.ops[n.op].when)};
+      for (int mode : modes) about.push_back(coordinate_of(g_, plan_, n.placed_as, static_cast<short>(mode)));
+      const int number = number_of(alike, std::move(about), {});
+      if (at(number) == names_of_alike.size()) {
+        names_of_alike.emplace_back();
+        for (int k : of_all)
+          if (node_matches(g_, plan_, c_, id, *moments_[at(k)])) names_of_alike.back().push_back(k);
+      }
+      names[at(id)].append({names_of_alike[at(number)].begin(), names_of_alike[at(number)].end()});
+    }
+    return names;
   }
   // What no wish names, a move as a rule, goes with what it reads. What runs once is a group of its own: it may come before all
   // indices of a stage, as inputs do, or after.
   void find_groups() {
-    list<list<int>> named(at(c_.nodes.size));
-    for (std::size_t k = 0; k < moments_.size(); ++k)
-      for (int id : named_.nodes_of(moments_[k])) named[at(id)].push_back(static_cast<int>(k));
-    std::map<std::pair<list<int>, list<int>>, int> treated;
+    const list<list<int>> named = this->named();
+    numbered treated;
     std::map<std::pair<int, int>, int> known;  // by what is alike, and level
     groups_of_moment_.resize(moments_.size());
     group_of_.assign(at(c_.nodes.size), -1);
@@ -74,9 +129,9 @@ class order_by_groups {
       node const& n = c_.nodes[id];
       list<int> const& names = named[at(id)];
       int& mine = group_of_[at(id)];
-      group made{n.time, vertices_, -1, -1};
+      group made{n.time, vertices_, -1, -1, -1, -1};
       if (n.time.count > 0 && !names.empty()) {
-        made.alike = treated.try_emplace({shape_of(n.time), names}, static_cast<int>(treated.size())).first->second;
+        made.alike = number_of(treated, shape_of(n.time), names);
         made.level = level_of(n, made.alike);
         const auto [place, fresh] = known.try_emplace({made.alike, made.level}, static_cast<int>(groups_.size()));
         mine = place->second;
@@ -116,21 +171,44 @@ class order_by_groups {
   }
 
   void add(int from, int to) { edges_.push_back({from, to}); }
-  enum relation { same_index, from_one, to_one };
-  // Edges between all vertices of two groups, once.
+  enum relation { same_index, from_one, to_one, in_turns, round };
+  // Edges between all vertices of two groups, once. What comes before all indices of a group, or after them, as a thousand
+  // parameters do, has one edge to a vertex that stands there.
   bool add_all(int from, int to, relation how) {
     if (from == to) return how == same_index;
-    if (!known_.insert({from, to, how}).second) return true;
-    group const &a = groups_[at(from)], &b = groups_[at(to)];
+    group &a = groups_[at(from)], &b = groups_[at(to)];
     if ((how == from_one && a.time.count > 0) || (how == to_one && b.time.count > 0)) return false;
-    for (int i = 0, count = (how == to_one ? a : b).time.size(); i < count; ++i)
-      add(a.first + (how == from_one ? 0 : i), b.first + (how == to_one ? 0 : i));
+    if (a.time.count == 0 && b.time.count == 0) add(a.first, b.first);
+    else if (known_.insert({from, to, how}).second) {
+      if (how == from_one) add(a.first, before_all(b));
+      else if (how == to_one) add(after_all(a), b.first);
+      else
+        for (int i = 0, count = b.time.size(); i < count; ++i) add(a.first + i, b.first + i);
+    }
     return true;
+  }
+  int before_all(group& x) {
+    if (x.before >= 0) return x.before;
+    x.before = vertices_++;
+    for (int i = 0, count = x.time.size(); i < count; ++i) add(x.before, x.first + i);
+    return x.before;
+  }
+  int after_all(group& x) {
+    if (x.after >= 0) return x.after;
+    x.after = vertices_++;
+    for (int i = 0, count = x.time.size(); i < count; ++i) add(x.first + i, x.after);
+    return x.after;
+  }
+  // Of what is put together, bit by bit: by which modes in time is it cut still?
+  int kept_modes(node const& n) const {
+    int kept = 0;
+    const time_modes made = times_of(c_.values[n.first_value].lay);
+    for (int m = 0; m < n.time.count; ++m) kept |= (made.find(n.time.modes[m]) >= 0) << m;
+    return kept;
   }
   bool add_data() {
     instance_graph places;  // vertices as if they were instances
     for (int id = 0; id < c_.nodes.size; ++id) places.first.push(groups_[at(group_of_[at(id)])].first);
-    std::set<std::pair<int, int>> stepped;  // vertices of what comes one after another
     for (int id = 0; id < c_.nodes.size; ++id) {
       node const& n = c_.nodes[id];
       const int mine = group_of_[at(id)], own = groups_[at(mine)].first, count = n.time.size();
@@ -152,14 +230,12 @@ class order_by_groups {
           }
         if (!good) return false;
       }
-      if (n.kind != node_kind::assemble && n.ring == ring_kind::none) continue;
-      for (int i = 0; i < count; ++i) {
-        const int before = n.kind == node_kind::assemble ? previous_assembled(c_, n, i) : -1;
-        const int turned = n.ring != ring_kind::none ? previous_in_ring(n, i) : -1;
-        const int earlier[]{before, turned};
-        for (int from : earlier)
-          if (from >= 0 && stepped.insert({own + from, own + i}).second) add(own + from, own + i);
-      }
+      if (n.kind == node_kind::assemble && known_.insert({mine, kept_modes(n), in_turns}).second)
+        for (int i = 0; i < count; ++i)
+          if (const int before = previous_assembled(c_, n, i); before >= 0) add(own + before, own + i);
+      if (n.ring != ring_kind::none && known_.insert({mine, n.time.find(n.ring_mode), round}).second)
+        for (int i = 0; i < count; ++i)
+          if (const int before = previous_in_ring(n, i); before >= 0) add(own + before, own + i);
     }
     return true;
   }
@@ -177,10 +253,10 @@ class order_by_groups {
       }
     return true;
   }
-  // Calls `visit` with the vertices that a moment names; returns whether there are any.
-  template <class F> bool each(moment_entry const& m, F visit) {
+  // Calls `visit` with the vertices that a mentioned moment names; returns whether there are any.
+  template <class F> bool each(int mention, moment_entry const& m, F visit) {
     bool hit = false;
-    of_moment const& of = groups_of_moment_[at(moment_of(m))];
+    of_moment const& of = groups_of_moment_[at(moment_of_[at(mention)])];
     if (m.index_count == 0)
       for (int q : of.timeless) {
         hit = true;
@@ -188,22 +264,7 @@ class order_by_groups {
       }
     for (int q : of.timed) {
       group const& x = groups_[at(q)];
-      int fixed[max_time_modes], index[max_time_modes]{};
-      std::fill(fixed, fixed + max_time_modes, -1);
-      bool there = true;
-      for (int k = 0; k < m.index_count && there; ++k) {
-        const int mode = x.time.find(m.indices[k].mode);
-        there = mode >= 0 && m.indices[k].index < x.time.extents[mode];
-        if (there) fixed[mode] = m.indices[k].index;
-      }
-      if (!there) continue;
-      hit = true;
-      for (int i = 0, count = x.time.size(); i < count; ++i) {
-        x.time.index(i, index);
-        bool named = true;
-        for (int mode = 0; mode < x.time.count; ++mode) named = named && (fixed[mode] < 0 || fixed[mode] == index[mode]);
-        if (named) visit(x.first + i);
-      }
+      if (each_index(x.time, m, [&](int i) { visit(x.first + i); })) hit = true;
     }
     return hit;
   }
@@ -212,15 +273,16 @@ class order_by_groups {
     for (int w = 0; w < plan_.wishes().size; ++w, ++vertices_) {
       wish const& x = plan_.wishes()[w];
       if (x.continues && !any) add(vertices_ - 1, vertices_);
-      const bool begins = each(x.first, [&](int i) { add(i, vertices_); });
-      any = each(x.second, [&](int i) { add(vertices_, i); });
+      const bool begins = each(2 * w, x.first, [&](int i) { add(i, vertices_); });
+      any = each(2 * w + 1, x.second, [&](int i) { add(vertices_, i); });
       if (!x.lenient && x.line != 0 && !(begins && any)) return false;
     }
     return true;
   }
   bool names_something() {
-    for (preference const& p : plan_.preferences())
-      if (p.line != 0 && !each(p.which, [](int) {})) return false;
+    for (int k = 0; k < plan_.preferences().size; ++k)
+      if (preference const& p = plan_.preferences()[k]; p.line != 0 && !each(2 * plan_.wishes().size + k, p.which, [](int) {}))
+        return false;
     return true;
   }
   bool is_acyclic() const {
@@ -245,12 +307,13 @@ class order_by_groups {
   completed const& c_;
   instance_graph none_{};
   moments named_;
-  list<moment_entry> moments_;
+  list<moment_entry const*> moments_;
+  list<int> moment_of_;
   list<group> groups_;
   list<int> group_of_;  // per node
   list<of_moment> groups_of_moment_;
   list<std::pair<int, int>> edges_;
-  std::set<std::tuple<int, int, int>> known_;  // what was added between groups
+  std::set<std::tuple<int, int, int>> known_;  // what was added between groups, or within one
   int vertices_ = 0;
   bool proved_ = false;
 };
