@@ -174,6 +174,8 @@ TEST_CASE("a constrained search is never better, and takes what it is told") {
   CHECK(time_of(constrained<only::pieces<"*down*", 1, 2>>()) >= free);
   CHECK(time_of(constrained<only::stages<2>, only::stages_begin_at<"block.3">>(), &r) >= free);
   CHECK(r.why.of_stages[1].first_block == 4);
+  CHECK(time_of(constrained<only::stages<2>, only::devices_per_stage<2>, only::region<"block.1.*", 2, 3>>(), &r) >= free);
+  CHECK(r.why.of_stages[1].first_block <= 2);  // block.1, which is the third segment
   CHECK(time_of(constrained<only::zero<0>>()) >= free);
   CHECK(time_of(constrained<only::schedules<schedule_kind::gpipe>>()) >= free);
   CHECK(time_of(constrained<only::devices_per_stage<3>>()) >= free);
@@ -207,6 +209,24 @@ TEST_CASE("less memory makes plans slower, until none fits") {
     given.memory = least * 0.98;
     CHECK_THROWS_AS(search<trained>(slow_cluster(), given), error);
   }
+}
+
+TEST_CASE("constraints that cannot be met, or that name nothing of the model, are told") {
+  auto says = [](constraints const& given, char const* words) {
+    CHECK_THROWS_WITH_AS(time_of(given), doctest::Contains(words), error);
+  };
+  says(constrained<only::pieces<"block.*.dwn*", 1, 2>>(), "constraint 'cuts' names 'block.*.dwn*', which matches no op");
+  says(constrained<only::recompute<recompute_rule::always, "blok.*">>(),
+       "constraint 'recompute' names 'blok.*', which matches no block");
+  says(constrained<only::stages_begin_at<"block.9">>(), "constraint 'stage_begins' names 'block.9', which matches no block");
+  says(constrained<only::region<"head*x", 0, 1>>(), "constraint 'regions' names 'head*x', which matches no op");
+  constraints turned;
+  turned.regions = {{glob("block.*"), 3, 1}};
+  says(turned, "constraint 'regions' has devices 3 to 1");
+  // The first block on the last devices, and so all others after it.
+  says(constrained<only::stages<2>, only::devices_per_stage<2>, only::region<"block.0.*", 2, 3>,
+                   only::region<"block.1.*", 0, 1>>(),
+       "widen the constraints 'stages', 'stage_begins', 'regions'");
 }
 
 TEST_CASE("more choices never give a slower plan; where memory binds, co-shard gives a faster one") {

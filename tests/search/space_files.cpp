@@ -60,6 +60,8 @@ TEST_CASE("what is wrong in a file is told") {
   says([](document& x) { x.chain[0] = 7; }, "chain[0] is of kind 7, shapes[0] has ");
   says([](document& x) { x.chain.clear(); }, "chain has no segment");
   says([](document& x) { x.may_begin.push_back(1); }, "may_begin has ");
+  says([](document& x) { x.regions.emplace(5, std::vector<int>{0, 1}); }, "regions has 5 entries, chain has ");
+  says([](document& x) { x.regions = {{0, 1, 2}}; }, "regions has an entry of 3 numbers");
   says([](document& x) { x.limit = -1; }, "limit is -1");
   says([](document& x) { x.tables[0].variables[0][0][2] = -1; }, "tables[0]: a cost is -1");
   says([](document& x) { x.tables[0].variables[0].clear(), x.tables[0].pairs.clear(); }, "tables[0]: a variable has no option");

@@ -22,6 +22,13 @@ class random_space {
     for (int s = 0; s < p.shapes; ++s) shapes->push_back(make_shape(kinds));
     p.make_shape = [shapes](int s) { return (*shapes)[static_cast<std::size_t>(s)]; };
     if (tells_needs_) p.needs = [shapes](int s) { return needs_of((*shapes)[static_cast<std::size_t>(s)]); };
+    if (chance(4))
+      for (int i = 0; i < segments; ++i) {
+        p.regions.emplace_back();
+        if (chance(2)) continue;
+        p.regions.back().first = pick(0, 2);
+        p.regions.back().last = p.regions.back().first + pick(0, 3);
+      }
     for (int c = 0, n = pick(1, 3); c < n; ++c) {
       configuration x;
       x.shape = pick(0, p.shapes - 1);
@@ -69,6 +76,7 @@ class random_space {
     using namespace spaces;
     shape s;
     s.micro_batches = pick(1, 4);
+    s.devices = pick(1, 2);
     const int grids = pick(1, 2), boundaries = pick(1, 2);
     most_memory_ = chance(2) ? 6 : 20;
     for (int g = 0; g < grids; ++g) {

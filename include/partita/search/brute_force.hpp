@@ -41,7 +41,7 @@ class enumeration {
   template <class Visit> void segment(int at, Visit& visit) {
     const std::size_t k = x_.stages.size() - 1;
     if (!x_.stages[k].segments.empty()) stage(at, visit);
-    if (at == p_.segments()) return;
+    if (at == p_.segments() || !p_.lies(at, static_cast<int>(k), s_.devices)) return;
     const int kind = p_.chain[static_cast<std::size_t>(at)];
     auto const& variants = s_.grids[static_cast<std::size_t>(x_.stages[k].grid)].kinds[static_cast<std::size_t>(kind)];
     for (std::size_t v = 0; v < variants.size(); ++v) {

@@ -6,7 +6,6 @@
 
 #include <partita/core/axis.hpp>
 #include <partita/core/glob.hpp>
-#include <partita/core/words.hpp>
 
 namespace partita {
 
@@ -29,6 +28,12 @@ struct recompute_constraint {
   recompute_rule rule = recompute_rule::either;
 };
 
+// Ops that match lie on devices from `first` to `last`, and their blocks with them.
+struct region_constraint {
+  glob ops{"*"};
+  int first = 0, last = 0;
+};
+
 struct constraints {
   double memory = 0;  // bytes of a device; 0: what the cluster says
   int devices = 0;    // at most so many, the first ones; 0: all of the cluster. Some may stay idle
@@ -42,26 +47,8 @@ struct constraints {
   std::vector<recompute_constraint> recompute;
   std::vector<int> coshard;  // how many pieces, in time, the heads and features of a block may have; empty: 1
   glob stage_begins{"*"};    // names of blocks ("block.3") that a stage may begin with
+  std::vector<region_constraint> regions;
 };
-
-// Throws error where a number is none that a plan can have.
-inline void check_constraints(constraints const& c) {
-  auto from_one = [](std::vector<int> const& numbers, const char* name) {
-    for (int n : numbers)
-      if (n < 1) throw_error({"search: the constraint '", name, "' has ", n, "; give numbers from 1 on"});
-  };
-  from_one(c.stages, "stages");
-  from_one(c.devices_per_stage, "devices_per_stage");
-  from_one(c.micro_batches, "micro_batches");
-  from_one(c.chunks, "chunks");
-  from_one(c.coshard, "coshard");
-  for (int stage : c.zero)
-    if (stage < 0 || stage > 3) throw_error({"search: the constraint 'zero' has ", stage, "; give numbers from 0 to 3"});
-  if (c.devices < 0)
-    throw_error({"search: the constraint 'devices' is ", c.devices, "; give the number of devices, or 0 for all"});
-  if (!(c.memory >= 0))
-    throw_error({"search: the constraint 'memory' is ", c.memory, "; give bytes of a device, or 0 for all of it"});
-}
 
 // The same as types.
 namespace only {
@@ -118,6 +105,10 @@ template <fixed_string Ops> struct no_replicas {
 };
 template <recompute_rule Rule, fixed_string Blocks = "*"> struct recompute {
   static void narrow(constraints& c) { c.recompute.push_back({glob(Blocks.view()), Rule}); }
+};
+template <fixed_string Ops, int First, int Last> struct region {
+  static_assert(0 <= First && First <= Last, "pt::only::region: give the first and the last device, from 0 on");
+  static void narrow(constraints& c) { c.regions.push_back({glob(Ops.view()), First, Last}); }
 };
 template <fixed_string Blocks> struct stages_begin_at {
   static void narrow(constraints& c) { c.stage_begins = glob(Blocks.view()); }

@@ -26,6 +26,7 @@ inline choice random_choice(problem const& p, shape const& s, int configuration,
     stage_choice stage{begins[static_cast<std::size_t>(k)], pick(static_cast<int>(s.grids.size())), {}};
     const int end = k + 1 < c.stages ? begins[static_cast<std::size_t>(k) + 1] : p.segments();
     for (int i = stage.begin; i < end; ++i) {
+      if (!p.lies(i, k, s.devices)) return {};
       auto const& variants =
           s.grids[static_cast<std::size_t>(stage.grid)].kinds[static_cast<std::size_t>(p.chain[static_cast<std::size_t>(i)])];
       segment_choice chosen{pick(static_cast<int>(variants.size())), {}};

@@ -36,7 +36,7 @@ class configuration_solver {
         stages_(c_.stages),
         m_(s.of().micro_batches),
         fill_(c_.schedule.fill),
-        window_(p, q, c_, s.of().micro_batches),
+        window_(p, q, c_, s.of().devices, s.of().micro_batches),
         known_stages_(s, p.limit) {}
 
   // What no choice of the configuration is faster than, soon found: every segment on the grid that suits it best, without

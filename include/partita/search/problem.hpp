@@ -203,9 +203,15 @@ struct shape_needs {
   std::vector<segment_needs> kinds;
 };
 
+// Devices, `last` among them.
+struct device_range {
+  int first = 0, last = std::numeric_limits<int>::max();
+};
+
 struct problem {
-  std::vector<int> chain;       // kinds of segments, in order
-  std::vector<bool> may_begin;  // a stage may begin with this segment; empty: with any
+  std::vector<int> chain;             // kinds of segments, in order
+  std::vector<bool> may_begin;        // a stage may begin with this segment; empty: with any
+  std::vector<device_range> regions;  // per segment, the devices that it must lie on; empty: any
   std::vector<configuration> configurations;
   int shapes = 0;
   std::function<shape(int)> make_shape;
@@ -213,6 +219,12 @@ struct problem {
   double limit = infinite;                // bytes per device
 
   int segments() const { return static_cast<int>(chain.size()); }
+  // Stage s has the devices from s * devices on.
+  bool lies(int segment, int stage, int devices) const {
+    if (regions.empty()) return true;
+    device_range const& r = regions[static_cast<std::size_t>(segment)];
+    return stage * devices >= r.first && (stage + 1) * devices - 1 <= r.last;
+  }
   bool begins(int segment) const { return may_begin.empty() || may_begin[static_cast<std::size_t>(segment)]; }
 };
 

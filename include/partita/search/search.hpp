@@ -76,7 +76,7 @@ template <class Model> search_result<Model> search(costs const& prices, constrai
     const double least = detail::least_memory_that_does(g, g.forward_count, prices, given, limit);
     if (least == spaces::infinite)
       throw_error(
-          {"search: no plan, whatever the memory; widen the constraints 'stages', 'stage_begins', 'devices_per_stage' or 'micro_batches'"});
+          {"search: no plan, whatever the memory; widen the constraints 'stages', 'stage_begins', 'regions', 'devices_per_stage' or 'micro_batches'"});
     throw_error({"search: no plan fits into the memory of ", limit / (1 << 20), " MiB per device; ", least / (1 << 20),
                  " MiB would do", given.memory > 0 ? " (constraint 'memory')" : " (the cluster's devices)"});
   }

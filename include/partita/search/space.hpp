@@ -7,6 +7,7 @@
 #include <tuple>
 #include <utility>
 
+#include <partita/search/check_constraints.hpp>
 #include <partita/search/kinds.hpp>
 #include <partita/search/schedules.hpp>
 #include <partita/search/tables.hpp>
@@ -27,6 +28,7 @@ class plan_space {
   plan_space(graph_data const& g, int forward_ops, costs const& k, constraints const& c)
       : graph_(&g), costs_(&k), given_(c), model_(find_segments(g, forward_ops)) {
     check_constraints(c);
+    check_names(model_, c);
     set_rules();
     name_kinds(model_);
     boundary_ = cut_options::boundary_axes(model_);
@@ -84,6 +86,14 @@ class plan_space {
     for (recompute_constraint const& c : given_.recompute)
       if (s.block >= 0 && c.blocks.contains(s.name)) rule = c.rule;
     return rule;
+  }
+  device_range region_of(segment const& s) const {
+    device_range r;
+    for (region_constraint const& c : given_.regions)
+      if (std::any_of(s.ops.begin(), s.ops.end(),
+                      [&](searched_op const& x) { return c.ops.contains(graph_->name(x.op).view()); }))
+        r = {std::max(r.first, c.first), std::min(r.last, c.last)};
+    return r;
   }
   // The ways in which a segment may run.
   std::vector<way_to_run> ways_of(int number) const {
@@ -247,12 +257,13 @@ class plan_space {
     for (segment const& s : model_.segments) {
       problem_.chain.push_back(s.kind);
       problem_.may_begin.push_back(given_.stage_begins.contains(s.name));
+      if (!given_.regions.empty()) problem_.regions.push_back(region_of(s));
     }
     problem_.limit = given_.memory > 0 ? given_.memory : least_memory();
     const double work = least_work(), held = least_held();
     const std::vector<searched_schedule> schedules = searched_schedule::all_of(given_);
-    const bool begins_anywhere =
-        std::find(problem_.may_begin.begin(), problem_.may_begin.end(), false) == problem_.may_begin.end();
+    const bool anywhere = problem_.regions.empty() &&
+                          std::find(problem_.may_begin.begin(), problem_.may_begin.end(), false) == problem_.may_begin.end();
     std::vector<int> stages = given_.stages;
     if (stages.empty())
       for (int p = 1; p <= segments(); ++p) stages.push_back(p);
@@ -266,7 +277,7 @@ class plan_space {
           sum.step += least.kinds[static_cast<std::size_t>(kind)].step;
         }
         for (searched_schedule const& schedule : schedules) {
-          if (info.grids.empty() || (schedule.splits() && needs_replays()) || (schedule.chunks > 1 && !begins_anywhere)) continue;
+          if (info.grids.empty() || (schedule.splits() && needs_replays()) || (schedule.chunks > 1 && !anywhere)) continue;
           info.schedule = schedule;
           const pipeline_schedule rule = schedule.rule();
           const double per_micro_batch = std::max(work / n / m, sum.seconds), fill = schedule.splits() ? 0 : rule.fill;

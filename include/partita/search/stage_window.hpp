@@ -19,8 +19,8 @@ class stage_window {
     int begin, end, sequence;
   };
 
-  stage_window(problem const& p, sequences& q, configuration const& c, int micro_batches)
-      : p_(p), q_(q), stages_(c.stages), n_(p.segments()), fill_(c.schedule.fill) {
+  stage_window(problem const& p, sequences& q, configuration const& c, int devices, int micro_batches)
+      : p_(p), q_(q), stages_(c.stages), devices_(devices), n_(p.segments()), fill_(c.schedule.fill) {
     for (int s = 0; s < stages_; ++s) in_flight_.push_back(c.schedule.in_flight(s, stages_, micro_batches));
   }
   // `memory(in_flight, kind)`: bytes of a segment, at the least. `limit`: for their sum.
@@ -65,6 +65,7 @@ class stage_window {
             far = std::min(far, fits[b]);
           }
     }
+    if (!p_.regions.empty()) stay_in_regions();
     find_ways();
     return on_a_way(0, 0);
   }
@@ -118,6 +119,14 @@ class stage_window {
     }
     return far;
   }
+  void stay_in_regions() {
+    for (int s = 0; s < stages_; ++s)
+      for (int b = n_, end = n_; b-- > 0;) {
+        if (!p_.lies(b, s, devices_)) end = b;
+        int& far = far_[static_cast<std::size_t>(s)][static_cast<std::size_t>(b)];
+        far = std::min(far, end);
+      }
+  }
   void find_ways() {
     const std::size_t all = at(stages_ + 1, 0);
     reached_.assign(all, false);
@@ -143,7 +152,7 @@ class stage_window {
 
   problem const& p_;
   sequences& q_;
-  int stages_, n_;
+  int stages_, devices_, n_;
   double fill_, limit_ = infinite;
   std::vector<int> in_flight_;
   std::vector<double> time_, worth_;           // sums from the first segment on
