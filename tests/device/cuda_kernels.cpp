@@ -15,11 +15,13 @@
 #include <partita/ops/attention.hpp>
 #include <partita/ops/cast.hpp>
 #include <partita/ops/cross_entropy.hpp>
+#include <partita/ops/dropout.hpp>
 #include <partita/ops/embedding.hpp>
 #include <partita/ops/gelu.hpp>
 #include <partita/ops/layer_norm.hpp>
 #include <partita/ops/linear.hpp>
 #include <partita/ops/multiply.hpp>
+#include <partita/ops/optimizer_ops.hpp>
 #include <partita/ops/rms_norm.hpp>
 #include <partita/ops/scale.hpp>
 #include <partita/ops/softmax.hpp>
@@ -93,6 +95,7 @@ template <class Op, class... In> std::vector<buffer> on_teams(lone_op const& op,
   std::copy_n(op.wholes, pt::max_dims, a.wholes);
   a.given = op.given;
   a.accumulate = accumulate;
+  a.key = op.key;
   a.step = &op.context;
   a.fault = &fault;
   constexpr auto launcher = pretend::backend::launch<Op, In::type...>();
@@ -169,6 +172,29 @@ TEST_CASE("packs of 16 bytes: the last one may be short, and none are taken from
   compare<pt::cast_op<pt::bf16>, matrix<pt::f32>>();
   compare<pt::cast_op<pt::f32>, matrix<pt::bf16>>();
   compare<pt::bias_op<1>, matrix<pt::bf16>, line<pt::bf16>>();
+}
+
+TEST_CASE("optimizers' steps by packs, and the step that a clip scale that is no number skips") {
+  for (sizes const& s : several)
+    for (double scale : {0.75, std::nan("")}) {
+      const auto fill = [=](int last) {
+        return [=](int input, std::size_t i) {
+          return input == last ? scale : input == 2 && last == 4 ? 2 + numbers(2, i) : numbers(input, i);
+        };
+      };
+      compare_at<pt::sgd_op, matrix<pt::f32>, matrix<pt::f32>, pt::like<pt::f32>>(s, fill(2), {{0.1}});
+      compare_at<pt::momentum_op, matrix<pt::f32>, matrix<pt::f32>, matrix<pt::f32>, pt::like<pt::f32>>(s, fill(3), {{0.1, 0.9}});
+      compare_at<pt::adamw_op, matrix<pt::f32>, matrix<pt::f32>, matrix<pt::f32>, matrix<pt::f32>, pt::like<pt::f32>>(
+          s, fill(4), {{0.1, 0.9, 0.99, 1e-8}});
+    }
+}
+
+TEST_CASE("dropout draws by packs what the CPU draws element by element, in every piece") {
+  for (sizes const& s : {sizes{3, 8}, sizes{5, 37}, sizes{70, 131}, sizes{40, 2000}}) {
+    compare_at<pt::dropout_op, matrix<pt::bf16>>(s, numbers, {{0.3}});
+    compare_at<pt::dropout_op, matrix<pt::f32>>(s, numbers, {{0.3}});
+    compare_at<pt::dropout_gradient_op, matrix<pt::f32>>(s, numbers, {{0.0}});
+  }
 }
 
 TEST_CASE("rows: norms, softmax, the terms of cross-entropy") {

@@ -79,6 +79,51 @@ PARTITA_HOST_DEVICE void each_of(Team const& team, std::size_t n, F f, Out* out,
   each_in<takes_packs<Team>>(team, n, f, out, in...);
 }
 
+// N values of one element, for as many arrays.
+template <class T, std::size_t N> struct several { T at[N]; };
+
+namespace detail {
+// out.at[k][j] = f(in[j]...).at[k] for one pack that begins at `i`, or for what is left of n.
+template <std::size_t Width, std::size_t N, class F, class Out, class... In>
+PARTITA_HOST_DEVICE void pass_pack_to_several(std::size_t i, std::size_t n, F const& f, several<Out*, N> const& out,
+                                              In const*... in) {
+  if (i + Width <= n) {
+    const auto whole = [&](pack<In, Width> const&... x) {
+      pack<Out, Width> made[N];
+      for (std::size_t j = 0; j < Width; ++j) {
+        const auto of_element = f(x.at[j]...);
+        for (std::size_t k = 0; k < N; ++k) made[k].at[j] = static_cast<Out>(of_element.at[k]);
+      }
+      for (std::size_t k = 0; k < N; ++k) store_pack<Width>(out.at[k] + i, made[k]);
+    };
+    whole(load_pack<Width>(in + i)...);
+  } else {
+    PARTITA_DEVICE_LOOP_NOT_UNROLLED
+    for (; i < n; ++i) {
+      const auto of_element = f(in[i]...);
+      for (std::size_t k = 0; k < N; ++k) out.at[k][i] = static_cast<Out>(of_element.at[k]);
+    }
+  }
+}
+}  // namespace detail
+
+// As each_of, for an f that gives `several` values: out.at[k][i] = f(in[i]...).at[k].
+template <class Loop, class F, std::size_t N, class Out, class... In>
+PARTITA_HOST_DEVICE void each_of_several(Loop const& loop, std::size_t n, F f, several<Out*, N> out, In const*... in) {
+  if constexpr (takes_packs<Loop>) {
+    constexpr std::size_t width = detail::elements_of_pack<Out, In...>();
+    bool whole = (detail::begins_pack(in) && ...);
+    for (std::size_t k = 0; k < N; ++k) whole = whole && detail::begins_pack(out.at[k]);
+    if (whole)
+      return loop.each((n + width - 1) / width,
+                       [=](std::size_t p) { detail::pass_pack_to_several<width>(p * width, n, f, out, in...); });
+  }
+  loop.each(n, [=](std::size_t i) {
+    const auto made = f(in[i]...);
+    for (std::size_t k = 0; k < N; ++k) out.at[k][i] = static_cast<Out>(made.at[k]);
+  });
+}
+
 namespace detail {
 // The combination over i < n of f(in[i]...), a pack's elements first.
 template <class Reduce, class Join, class Team, class F, class First, class... In>

@@ -62,6 +62,19 @@ PARTITA_HOST_DEVICE constexpr bool keeps(std::uint64_t key, std::uint64_t step, 
   return keeps(random_word(key, step, index), probability);
 }
 
+// Whether each of N elements that follow each other is kept: one block of words for four of them, where `index` is a multiple
+// of 4.
+template <std::size_t N> PARTITA_HOST_DEVICE constexpr void keeps_each(bool (&kept)[N], std::uint64_t key, std::uint64_t step,
+                                                                       std::uint64_t index, float probability) {
+  if (N % 4 == 0 && index % 4 == 0) {
+    for (std::size_t first = 0; first < N; first += 4) {
+      const philox_block block = philox(key, (index + first) / 4, step);
+      for (std::size_t j = 0; j < 4; ++j) kept[first + j] = keeps(block.word[j], probability);
+    }
+  } else
+    for (std::size_t j = 0; j < N; ++j) kept[j] = keeps(key, step, index + j, probability);
+}
+
 // Standard normal, by G. E. P. Box and M. E. Muller (1958) in double on the two words of the element's pair: the even
 // element takes the cosine, the odd one the sine. Never larger than 6.77.
 PARTITA_HOST_DEVICE inline double normal_of(philox_block const& block, unsigned lane) {

@@ -16,30 +16,31 @@
 namespace partita::detail {
 
 inline constexpr std::size_t widest_tiled_head = 128;
-inline constexpr std::size_t members_of_row = 4;  // that go through a row of scores together, each taking every fourth column
+inline constexpr unsigned members_of_row = 4;  // that go through a row of scores together, each taking every fourth column
 
 template <class Call> inline constexpr bool takes_tiles = sizeof(typename Call::template input_type<0>) == 2;
 
 // Rows of tiles are padded by 16 bytes: so their columns do not fall onto the same bank of memory.
-PARTITA_HOST_DEVICE constexpr std::size_t narrow_row(std::size_t columns) { return columns + 8; }
-PARTITA_HOST_DEVICE constexpr std::size_t wide_row(std::size_t columns) { return columns + 4; }
+PARTITA_HOST_DEVICE constexpr unsigned narrow_row(unsigned columns) { return columns + 8; }
+PARTITA_HOST_DEVICE constexpr unsigned wide_row(unsigned columns) { return columns + 4; }
 
-// How a team's memory is shared out. `width` is that of a head, in whole tiles of 16.
+// How a team's memory is shared out. `width` is that of a head, in whole tiles of 16. Places in tiles are numbers of 32
+// bits: of 64, the gradient would need more registers than two teams of a multiprocessor have, and spill them.
 struct attention_tiles {
-  std::size_t queries, keys, width;
-  PARTITA_HOST_DEVICE static attention_tiles of(std::size_t width, std::size_t queries, std::size_t keys) {
-    return {queries, keys, (width + 15) / 16 * 16};
+  unsigned queries, keys, width;
+  PARTITA_HOST_DEVICE static attention_tiles of(std::size_t width, unsigned queries, unsigned keys) {
+    return {queries, keys, static_cast<unsigned>(width + 15) / 16 * 16};
   }
   PARTITA_HOST_DEVICE static attention_tiles forward(std::size_t width) { return of(width, 64, width <= 64 ? 64 : 32); }
   PARTITA_HOST_DEVICE static attention_tiles of_queries(std::size_t width) { return of(width, width <= 64 ? 64 : 32, 32); }
   PARTITA_HOST_DEVICE static attention_tiles of_keys(std::size_t width) { return of(width, 32, width <= 64 ? 64 : 32); }
 
-  PARTITA_HOST_DEVICE std::size_t of_query() const { return queries * narrow_row(width); }  // elements of tiles
-  PARTITA_HOST_DEVICE std::size_t of_key() const { return keys * narrow_row(width); }
-  PARTITA_HOST_DEVICE std::size_t of_scores() const { return queries * wide_row(keys); }
-  PARTITA_HOST_DEVICE std::size_t of_probabilities() const { return queries * narrow_row(keys); }
-  PARTITA_HOST_DEVICE std::size_t of_query_sums() const { return queries * wide_row(width); }
-  PARTITA_HOST_DEVICE std::size_t of_key_sums() const { return keys * wide_row(width); }
+  PARTITA_HOST_DEVICE unsigned of_query() const { return queries * narrow_row(width); }  // elements of tiles
+  PARTITA_HOST_DEVICE unsigned of_key() const { return keys * narrow_row(width); }
+  PARTITA_HOST_DEVICE unsigned of_scores() const { return queries * wide_row(keys); }
+  PARTITA_HOST_DEVICE unsigned of_probabilities() const { return queries * narrow_row(keys); }
+  PARTITA_HOST_DEVICE unsigned of_query_sums() const { return queries * wide_row(width); }
+  PARTITA_HOST_DEVICE unsigned of_key_sums() const { return keys * wide_row(width); }
 
   PARTITA_HOST_DEVICE std::size_t forward_bytes() const {
     return 2 * (of_query() + 2 * of_key() + of_probabilities()) +
@@ -66,19 +67,18 @@ struct tile_memory {
 };
 
 // tile[i, e] = from[i * row + e] for i < rows and e < columns, 0 in what is left of the tile.
-template <class Team, class T> PARTITA_HOST_DEVICE void load_tile(Team const& team, T* tile, std::size_t tile_rows,
-                                                                  std::size_t tile_columns, T const* from, std::size_t row,
-                                                                  std::size_t rows, std::size_t columns) {
-  constexpr std::size_t pack = elements_of_pack<T>();
-  const unsigned packs = static_cast<unsigned>(tile_columns / pack);  // a division of 64 bits takes longer than the pack
-  const std::size_t stride = narrow_row(tile_columns);
+template <class Team, class T> PARTITA_HOST_DEVICE void load_tile(Team const& team, T* tile, unsigned tile_rows,
+                                                                  unsigned tile_columns, T const* from, std::size_t row,
+                                                                  unsigned rows, unsigned columns) {
+  constexpr unsigned pack = elements_of_pack<T>();
+  const unsigned packs = tile_columns / pack, stride = narrow_row(tile_columns);
   const bool whole = begins_pack(from) && row % pack == 0 && columns == tile_columns;
   team.each(tile_rows * packs, [=](std::size_t m) {
-    const std::size_t i = static_cast<unsigned>(m) / packs, e = static_cast<unsigned>(m) % packs * pack;
+    const unsigned i = static_cast<unsigned>(m) / packs, e = static_cast<unsigned>(m) % packs * pack;
     T* const to = tile + i * stride + e;
     if (whole && i < rows) store_pack<pack>(to, load_pack<pack>(from + i * row + e));
     else
-      for (std::size_t j = 0; j < pack; ++j) to[j] = i < rows && e + j < columns ? from[i * row + e + j] : T(0.f);
+      for (unsigned j = 0; j < pack; ++j) to[j] = i < rows && e + j < columns ? from[i * row + e + j] : T(0.f);
   });
 }
 template <class Team, class T> PARTITA_HOST_DEVICE void clear_tile(Team const& team, T* tile, std::size_t n) {
@@ -86,10 +86,10 @@ template <class Team, class T> PARTITA_HOST_DEVICE void clear_tile(Team const& t
 }
 
 // How many of a tile's keys, `count` from `first` on, query i sees.
-PARTITA_HOST_DEVICE inline std::size_t seen_of_tile(attention_shape const& at, std::size_t i, std::size_t first,
-                                                    std::size_t count, std::size_t first_key) {
+PARTITA_HOST_DEVICE inline unsigned seen_of_tile(attention_shape const& at, std::size_t i, std::size_t first, unsigned count,
+                                                 std::size_t first_key) {
   const std::size_t seen = at.seen(i, first_key);
-  return seen <= first ? 0 : least(seen - first, count);
+  return seen <= first ? 0 : static_cast<unsigned>(least(seen - first, count));
 }
 
 // Inputs q, k, v; outputs y and the log of each query's sum, which are merged with what is there when the call accumulates.
@@ -108,8 +108,8 @@ template <class Call> PARTITA_HOST_DEVICE void attention_by_tiles(Call& call, at
   const bool add = call.accumulate();
   call.tiles(at.sequences * at.heads * blocks, t.forward_bytes(), [=](std::size_t item, auto const& team) {
     constexpr float none = -std::numeric_limits<float>::max();  // the log of no keys' sum
-    const std::size_t begin = item % blocks * t.queries, head = item / blocks % at.heads, sequence = item / blocks / at.heads,
-                      rows = least(at.queries - begin, t.queries);
+    const std::size_t begin = item % blocks * t.queries, head = item / blocks % at.heads, sequence = item / blocks / at.heads;
+    const unsigned rows = static_cast<unsigned>(least(at.queries - begin, t.queries)), width = static_cast<unsigned>(at.width);
     const std::size_t here = at.query_at(sequence, head, begin), keys_at = at.key_at(sequence, head / at.share),
                       sums_at = at.sum_at(sequence, head, begin), seen = at.seen(begin + rows - 1, first_key);
     tile_memory memory{team.memory(t.forward_bytes())};
@@ -120,64 +120,64 @@ template <class Call> PARTITA_HOST_DEVICE void attention_by_tiles(Call& call, at
     float *const maxima = memory.take<float>(members_of_row * t.queries),
                  *const totals = memory.take<float>(members_of_row * t.queries),
                  *const of_tile = memory.take<float>(members_of_row * t.queries);
-    const std::size_t members = members_of_row * t.queries, score_row = wide_row(t.keys), p_row = narrow_row(t.keys),
-                      sum_row = wide_row(t.width);
+    const unsigned members = members_of_row * t.queries, score_row = wide_row(t.keys), p_row = narrow_row(t.keys),
+                   sum_row = wide_row(t.width);
 
-    load_tile(team, q_tile, t.queries, t.width, q + here, row, rows, at.width);
+    load_tile(team, q_tile, t.queries, t.width, q + here, row, rows, width);
     team.each(members, [=](std::size_t m) {
-      const std::size_t i = m / members_of_row, part = m % members_of_row;
+      const unsigned i = static_cast<unsigned>(m) / members_of_row, part = static_cast<unsigned>(m) % members_of_row;
       const bool merges = add && i < rows && log_sum[sums_at + i] != static_cast<sum_value>(none);
       maxima[m] = merges ? static_cast<float>(log_sum[sums_at + i]) : none;
       totals[m] = merges && part == 0 ? 1.f : 0.f;
-      for (std::size_t e = part; e < t.width; e += members_of_row)
+      for (unsigned e = part; e < t.width; e += members_of_row)
         sums[i * sum_row + e] = merges && e < at.width ? static_cast<float>(y[here + i * row + e]) : 0.f;
     });
     for (std::size_t first = 0; first < seen; first += t.keys) {
-      const std::size_t count = least(seen - first, t.keys);
-      load_tile(team, k_tile, t.keys, t.width, k + keys_at + first * key_row, key_row, count, at.width);
-      load_tile(team, v_tile, t.keys, t.width, v + keys_at + first * key_row, key_row, count, at.width);
+      const unsigned count = static_cast<unsigned>(least(seen - first, t.keys));
+      load_tile(team, k_tile, t.keys, t.width, k + keys_at + first * key_row, key_row, count, width);
+      load_tile(team, v_tile, t.keys, t.width, v + keys_at + first * key_row, key_row, count, width);
       team.template multiply_tiles<false, true>(t.queries, t.keys, t.width, q_tile, narrow_row(t.width), k_tile,
                                                 narrow_row(t.width), scores, score_row, false);
-      const auto seen_here = [=](std::size_t i) { return i < rows ? seen_of_tile(at, begin + i, first, count, first_key) : 0; };
+      const auto seen_here = [=](unsigned i) { return i < rows ? seen_of_tile(at, begin + i, first, count, first_key) : 0; };
       team.each(members, [=](std::size_t m) {
-        const std::size_t i = m / members_of_row, columns = seen_here(i);
+        const unsigned i = static_cast<unsigned>(m) / members_of_row, columns = seen_here(i);
         float most = none;
-        for (std::size_t j = m % members_of_row; j < columns; j += members_of_row) {
+        for (unsigned j = static_cast<unsigned>(m) % members_of_row; j < columns; j += members_of_row) {
           const float s = scale * scores[i * score_row + j];
           most = s > most || s != s ? s : most;  // a NaN stays
         }
         of_tile[m] = most;
       });
       team.each(members, [=](std::size_t m) {
-        const std::size_t i = m / members_of_row, part = m % members_of_row, columns = seen_here(i);
+        const unsigned i = static_cast<unsigned>(m) / members_of_row, part = static_cast<unsigned>(m) % members_of_row,
+                       columns = seen_here(i);
         float most = maxima[m];
         const float before = most;
-        for (std::size_t other = 0; other < members_of_row; ++other) {
+        for (unsigned other = 0; other < members_of_row; ++other) {
           const float s = of_tile[i * members_of_row + other];
           most = s > most || s != s ? s : most;
         }
         const float kept = before == none ? 0.f : math::exp(before - most);
         float total = totals[m] * kept;
-        for (std::size_t j = part; j < t.keys; j += members_of_row) {
+        for (unsigned j = part; j < t.keys; j += members_of_row) {
           const float p = j < columns ? math::exp(scale * scores[i * score_row + j] - most) : 0.f;
           total += p;
           p_tile[i * p_row + j] = element(p);
         }
         maxima[m] = most;
         totals[m] = total;
-        for (std::size_t e = part; e < t.width; e += members_of_row) sums[i * sum_row + e] *= kept;
+        for (unsigned e = part; e < t.width; e += members_of_row) sums[i * sum_row + e] *= kept;
       });
       team.template multiply_tiles<false, false>(t.queries, t.width, t.keys, p_tile, p_row, v_tile, narrow_row(t.width), sums,
                                                  sum_row, true);
     }
     team.each(members, [=](std::size_t m) {
-      const std::size_t i = m / members_of_row, part = m % members_of_row;
+      const unsigned i = static_cast<unsigned>(m) / members_of_row, part = static_cast<unsigned>(m) % members_of_row;
       if (i >= rows) return;
       float total = 0;
-      for (std::size_t other = 0; other < members_of_row; ++other) total += totals[i * members_of_row + other];
+      for (unsigned other = 0; other < members_of_row; ++other) total += totals[i * members_of_row + other];
       const float inverse = total == 0.f ? 0.f : 1.f / total;
-      for (std::size_t e = part; e < at.width; e += members_of_row)
-        y[here + i * row + e] = element(sums[i * sum_row + e] * inverse);
+      for (unsigned e = part; e < at.width; e += members_of_row) y[here + i * row + e] = element(sums[i * sum_row + e] * inverse);
       if (part == 0) log_sum[sums_at + i] = static_cast<sum_value>(total == 0.f ? none : maxima[m] + math::log(total));
     });
   });
@@ -196,16 +196,17 @@ template <class T, class A> struct attention_gradient_operands {
 // tile's first query and key.
 template <class Team, class T, class A>
 PARTITA_HOST_DEVICE void probabilities_and_slopes(Team const& team, attention_shape const at, attention_tiles const t,
-                                                  attention_gradient_operands<T, A> const x, std::size_t begin, std::size_t rows,
-                                                  std::size_t first, std::size_t count, std::size_t first_key,
-                                                  std::size_t sums_at, float const* scores, float const* dp,
-                                                  float const* weighted, T* p_tile, T* ds_tile) {
+                                                  attention_gradient_operands<T, A> const x, std::size_t begin, unsigned rows,
+                                                  std::size_t first, unsigned count, std::size_t first_key, std::size_t sums_at,
+                                                  float const* scores, float const* dp, float const* weighted, T* p_tile,
+                                                  T* ds_tile) {
   team.each(members_of_row * t.queries, [=](std::size_t m) {
-    const std::size_t i = m / members_of_row, columns = i < rows ? seen_of_tile(at, begin + i, first, count, first_key) : 0;
+    const unsigned i = static_cast<unsigned>(m) / members_of_row,
+                   columns = i < rows ? seen_of_tile(at, begin + i, first, count, first_key) : 0;
     float slope = 0;
-    for (std::size_t part = 0; part < members_of_row; ++part) slope += weighted[i * members_of_row + part];
+    for (unsigned part = 0; part < members_of_row; ++part) slope += weighted[i * members_of_row + part];
     const float log_total = i < rows ? static_cast<float>(x.log_sum[sums_at + i]) : 0.f;
-    for (std::size_t j = m % members_of_row; j < t.keys; j += members_of_row) {
+    for (unsigned j = static_cast<unsigned>(m) % members_of_row; j < t.keys; j += members_of_row) {
       const float p = j < columns ? math::exp(x.scale * scores[i * wide_row(t.keys) + j] - log_total) : 0.f;
       if (p_tile != nullptr) p_tile[i * narrow_row(t.keys) + j] = T(p);
       ds_tile[i * narrow_row(t.keys) + j] = T(j < columns ? p * (dp[i * wide_row(t.keys) + j] - slope) : 0.f);
@@ -213,26 +214,25 @@ PARTITA_HOST_DEVICE void probabilities_and_slopes(Team const& team, attention_sh
   });
 }
 // Parts of dy y of each query of a tile, by the members of its row.
-template <class Team, class T, class A>
-PARTITA_HOST_DEVICE void weigh_queries(Team const& team, attention_shape const at, attention_tiles const t,
-                                       attention_gradient_operands<T, A> const x, std::size_t here, std::size_t rows,
-                                       float* weighted) {
+template <class Team, class T, class A> PARTITA_HOST_DEVICE void weigh_queries(Team const& team, attention_shape const at,
+                                                                               attention_tiles const t,
+                                                                               attention_gradient_operands<T, A> const x,
+                                                                               std::size_t here, unsigned rows, float* weighted) {
   const std::size_t row = at.row();
   team.each(members_of_row * t.queries, [=](std::size_t m) {
-    const std::size_t i = m / members_of_row;
+    const unsigned i = static_cast<unsigned>(m) / members_of_row;
     float sum = 0;
     if (i < rows)
-      for (std::size_t e = m % members_of_row; e < at.width; e += members_of_row)
+      for (unsigned e = static_cast<unsigned>(m) % members_of_row; e < at.width; e += members_of_row)
         sum += static_cast<float>(x.dy[here + i * row + e]) * static_cast<float>(x.y[here + i * row + e]);
     weighted[m] = sum;
   });
 }
-template <class Team, class T> PARTITA_HOST_DEVICE void store_sums(Team const& team, float const* sums, std::size_t sum_row,
-                                                                   std::size_t rows, std::size_t width, float scale, bool add,
-                                                                   T* to, std::size_t row) {
+template <class Team, class T> PARTITA_HOST_DEVICE void store_sums(Team const& team, float const* sums, unsigned sum_row,
+                                                                   unsigned rows, unsigned width, float scale, bool add, T* to,
+                                                                   std::size_t row) {
   team.each(rows * width, [=](std::size_t m) {
-    const std::size_t i = static_cast<unsigned>(m) / static_cast<unsigned>(width),
-                      e = static_cast<unsigned>(m) % static_cast<unsigned>(width);
+    const unsigned i = static_cast<unsigned>(m) / width, e = static_cast<unsigned>(m) % width;
     T& out = to[i * row + e];
     out = T((add ? static_cast<float>(out) : 0.f) + scale * sums[i * sum_row + e]);
   });
@@ -260,11 +260,11 @@ template <class Call> PARTITA_HOST_DEVICE void attention_gradients_by_tiles(Call
   const attention_tiles t = attention_tiles::of_queries(at.width);
   const std::size_t blocks = (at.queries + t.queries - 1) / t.queries;
   call.tiles(at.sequences * at.heads * blocks, t.of_queries_bytes(), [=](std::size_t item, auto const& team) {
-    const std::size_t begin = item % blocks * t.queries, head = item / blocks % at.heads, sequence = item / blocks / at.heads,
-                      rows = least(at.queries - begin, t.queries);
+    const std::size_t begin = item % blocks * t.queries, head = item / blocks % at.heads, sequence = item / blocks / at.heads;
+    const unsigned rows = static_cast<unsigned>(least(at.queries - begin, t.queries)), width = static_cast<unsigned>(at.width);
     const std::size_t here = at.query_at(sequence, head, begin), keys_at = at.key_at(sequence, head / at.share),
-                      sums_at = at.sum_at(sequence, head, begin), seen = at.seen(begin + rows - 1, first_key),
-                      stride = narrow_row(t.width);
+                      sums_at = at.sum_at(sequence, head, begin), seen = at.seen(begin + rows - 1, first_key);
+    const unsigned stride = narrow_row(t.width);
     tile_memory memory{team.memory(t.of_queries_bytes())};
     T *const q_tile = memory.take<T>(t.of_query()), *const dy_tile = memory.take<T>(t.of_query()),
              *const k_tile = memory.take<T>(t.of_key()), *const v_tile = memory.take<T>(t.of_key()),
@@ -273,14 +273,14 @@ template <class Call> PARTITA_HOST_DEVICE void attention_gradients_by_tiles(Call
                  *const sums = memory.take<float>(t.of_query_sums()),
                  *const weighted = memory.take<float>(members_of_row * t.queries);
     T* const no_tile = nullptr;
-    load_tile(team, q_tile, t.queries, t.width, x.q + here, row, rows, at.width);
-    load_tile(team, dy_tile, t.queries, t.width, x.dy + here, row, rows, at.width);
+    load_tile(team, q_tile, t.queries, t.width, x.q + here, row, rows, width);
+    load_tile(team, dy_tile, t.queries, t.width, x.dy + here, row, rows, width);
     weigh_queries(team, at, t, x, here, rows, weighted);
     clear_tile(team, sums, t.of_query_sums());
     for (std::size_t first = 0; first < seen; first += t.keys) {
-      const std::size_t count = least(seen - first, t.keys);
-      load_tile(team, k_tile, t.keys, t.width, x.k + keys_at + first * key_row, key_row, count, at.width);
-      load_tile(team, v_tile, t.keys, t.width, x.v + keys_at + first * key_row, key_row, count, at.width);
+      const unsigned count = static_cast<unsigned>(least(seen - first, t.keys));
+      load_tile(team, k_tile, t.keys, t.width, x.k + keys_at + first * key_row, key_row, count, width);
+      load_tile(team, v_tile, t.keys, t.width, x.v + keys_at + first * key_row, key_row, count, width);
       team.template multiply_tiles<false, true>(t.queries, t.keys, t.width, q_tile, stride, k_tile, stride, scores,
                                                 wide_row(t.keys), false);
       team.template multiply_tiles<false, true>(t.queries, t.keys, t.width, dy_tile, stride, v_tile, stride, dp, wide_row(t.keys),
@@ -290,7 +290,7 @@ template <class Call> PARTITA_HOST_DEVICE void attention_gradients_by_tiles(Call
       team.template multiply_tiles<false, false>(t.queries, t.width, t.keys, ds_tile, narrow_row(t.keys), k_tile, stride, sums,
                                                  wide_row(t.width), true);
     }
-    store_sums(team, sums, wide_row(t.width), rows, at.width, x.scale, x.add, x.dq + here, row);
+    store_sums(team, sums, wide_row(t.width), rows, width, x.scale, x.add, x.dq + here, row);
   });
 
   // dv = sum over queries of p dy,  dk = sum over queries of ds q / sqrt(d)
@@ -298,10 +298,11 @@ template <class Call> PARTITA_HOST_DEVICE void attention_gradients_by_tiles(Call
   const std::size_t key_blocks = (at.keys + u.keys - 1) / u.keys;
   call.tiles(at.sequences * at.key_heads() * key_blocks, u.of_keys_bytes(), [=](std::size_t item, auto const& team) {
     const std::size_t first = item % key_blocks * u.keys, key_head = item / key_blocks % at.key_heads(),
-                      sequence = item / key_blocks / at.key_heads(), count = least(at.keys - first, u.keys);
+                      sequence = item / key_blocks / at.key_heads();
+    const unsigned count = static_cast<unsigned>(least(at.keys - first, u.keys)), width = static_cast<unsigned>(at.width);
     const std::size_t keys_at = at.key_at(sequence, key_head) + first * key_row, number = first + first_key,
-                      begin_seeing = !at.causal || number <= at.first ? 0 : number - at.first, stride = narrow_row(u.width),
-                      sum_row = wide_row(u.width);
+                      begin_seeing = !at.causal || number <= at.first ? 0 : number - at.first;
+    const unsigned stride = narrow_row(u.width), sum_row = wide_row(u.width);
     tile_memory memory{team.memory(u.of_keys_bytes())};
     T *const q_tile = memory.take<T>(u.of_query()), *const dy_tile = memory.take<T>(u.of_query()),
              *const k_tile = memory.take<T>(u.of_key()), *const v_tile = memory.take<T>(u.of_key()),
@@ -309,16 +310,16 @@ template <class Call> PARTITA_HOST_DEVICE void attention_gradients_by_tiles(Call
     float *const scores = memory.take<float>(u.of_scores()), *const dp = memory.take<float>(u.of_scores()),
                  *const dk_sums = memory.take<float>(u.of_key_sums()), *const dv_sums = memory.take<float>(u.of_key_sums()),
                  *const weighted = memory.take<float>(members_of_row * u.queries);
-    load_tile(team, k_tile, u.keys, u.width, x.k + keys_at, key_row, count, at.width);
-    load_tile(team, v_tile, u.keys, u.width, x.v + keys_at, key_row, count, at.width);
+    load_tile(team, k_tile, u.keys, u.width, x.k + keys_at, key_row, count, width);
+    load_tile(team, v_tile, u.keys, u.width, x.v + keys_at, key_row, count, width);
     clear_tile(team, dk_sums, u.of_key_sums());
     clear_tile(team, dv_sums, u.of_key_sums());
     for (std::size_t head = key_head * at.share; head < (key_head + 1) * at.share; ++head)
       for (std::size_t begin = begin_seeing / u.queries * u.queries; begin < at.queries; begin += u.queries) {
-        const std::size_t rows = least(at.queries - begin, u.queries), here = at.query_at(sequence, head, begin),
-                          sums_at = at.sum_at(sequence, head, begin);
-        load_tile(team, q_tile, u.queries, u.width, x.q + here, row, rows, at.width);
-        load_tile(team, dy_tile, u.queries, u.width, x.dy + here, row, rows, at.width);
+        const unsigned rows = static_cast<unsigned>(least(at.queries - begin, u.queries));
+        const std::size_t here = at.query_at(sequence, head, begin), sums_at = at.sum_at(sequence, head, begin);
+        load_tile(team, q_tile, u.queries, u.width, x.q + here, row, rows, width);
+        load_tile(team, dy_tile, u.queries, u.width, x.dy + here, row, rows, width);
         weigh_queries(team, at, u, x, here, rows, weighted);
         team.template multiply_tiles<false, true>(u.queries, u.keys, u.width, q_tile, stride, k_tile, stride, scores,
                                                   wide_row(u.keys), false);
@@ -331,8 +332,8 @@ template <class Call> PARTITA_HOST_DEVICE void attention_gradients_by_tiles(Call
         team.template multiply_tiles<true, false>(u.keys, u.width, u.queries, ds_tile, narrow_row(u.keys), q_tile, stride,
                                                   dk_sums, sum_row, true);
       }
-    store_sums(team, dk_sums, sum_row, count, at.width, x.scale, x.add, x.dk + keys_at, key_row);
-    store_sums(team, dv_sums, sum_row, count, at.width, 1.f, x.add, x.dv + keys_at, key_row);
+    store_sums(team, dk_sums, sum_row, count, width, x.scale, x.add, x.dk + keys_at, key_row);
+    store_sums(team, dv_sums, sum_row, count, width, 1.f, x.add, x.dv + keys_at, key_row);
   });
 }
 

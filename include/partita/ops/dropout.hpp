@@ -63,7 +63,8 @@ template <class Op, class Call> PARTITA_HOST_DEVICE void drop(Call& call) {
   const double probability = call.attribute(0);
   if (!(probability >= 0 && probability < 1)) call.template refuse<Op>({probability, 0, 0});
   if (!call.training() || probability == 0) {
-    call.each(call.size(), [=](std::size_t i) { y[i] = x[i]; });
+    each_of(
+        call, call.size(), [](element v) { return v; }, y, x);
     return;
   }
   const float limit = static_cast<float>(probability);
@@ -78,10 +79,28 @@ template <class Op, class Call> PARTITA_HOST_DEVICE void drop(Call& call) {
       fill_dropout(factors, stream, step, index, count, limit, kept);
       value const* const factor = factors;
       team.each(count, [=](std::size_t i) { out[i] = static_cast<element>(value(in[i]) * factor[i]); });
-    } else  // members of a team have no array in common
-      team.each(count, [=](std::size_t i) {
-        out[i] = static_cast<element>(value(in[i]) * (keeps(stream, step, index + i, limit) ? kept : value(0)));
+    } else {  // members of a team have no array in common: each draws for its pack
+      constexpr std::size_t width = elements_of_pack<element>();
+      const auto drop_one = [=](std::size_t i, bool keep) {
+        out[i] = static_cast<element>(value(in[i]) * (keep ? kept : value(0)));
+      };
+      if (!begins_pack(in) || !begins_pack(out))
+        return team.each(count, [=](std::size_t i) { drop_one(i, keeps(stream, step, index + i, limit)); });
+      team.each((count + width - 1) / width, [=](std::size_t p) {
+        const std::size_t i = p * width;
+        if (i + width > count) {
+          PARTITA_DEVICE_LOOP_NOT_UNROLLED
+          for (std::size_t j = i; j < count; ++j) drop_one(j, keeps(stream, step, index + j, limit));
+          return;
+        }
+        bool keep[width];
+        keeps_each(keep, stream, step, index + i, limit);
+        auto pack = load_pack<width>(in + i);
+        for (std::size_t j = 0; j < width; ++j)
+          pack.at[j] = static_cast<element>(value(pack.at[j]) * (keep[j] ? kept : value(0)));
+        store_pack<width>(out + i, pack);
       });
+    }
   });
 }
 }  // namespace detail

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include <partita/core/math.hpp>
+#include <partita/core/packs.hpp>
 #include <partita/model/apply.hpp>
 
 namespace partita {
@@ -16,8 +17,8 @@ struct square_sum_op {
     auto const* x = call.template input<0>();
     using sum_type = std::remove_pointer_t<decltype(call.template output<0>())>;
     auto* const y = call.template output<0>();
-    const sum_type total =
-        call.sum(call.size(), [=](std::size_t i) { return static_cast<sum_type>(x[i]) * static_cast<sum_type>(x[i]); });
+    const sum_type total = sum_of(
+        call, call.size(), [](auto v) { return static_cast<sum_type>(v) * static_cast<sum_type>(v); }, x);
     call.once([=] { *y = total; });
   }
 };
@@ -103,10 +104,13 @@ struct sgd_op {
                 rate = static_cast<value>(call.learning_rate()), decay = static_cast<value>(call.attribute(0));
     if (detail::copies_instead(call, scale)) return;
     const bool skip = detail::skips_update(scale);
-    call.each(call.size(), [=](std::size_t i) {
-      const value moved = p[i] - rate * (g[i] * scale + decay * p[i]);
-      out[i] = detail::chooses<Call> && skip ? p[i] : moved;
-    });
+    each_of(
+        call, call.size(),
+        [=](value weight, value slope) {
+          const value moved = weight - rate * (slope * scale + decay * weight);
+          return detail::chooses<Call> && skip ? weight : moved;
+        },
+        out, p, g);
   }
 };
 
@@ -126,11 +130,13 @@ struct momentum_op {
                 momentum = static_cast<value>(call.attribute(1));
     if (detail::copies_instead(call, scale)) return;
     const bool skip = detail::skips_update(scale);
-    call.each(call.size(), [=](std::size_t i) {
-      const value moved = momentum * v[i] + (g[i] * scale + decay * p[i]), next = p[i] - rate * moved;
-      v_out[i] = detail::chooses<Call> && skip ? v[i] : moved;
-      p_out[i] = detail::chooses<Call> && skip ? p[i] : next;
-    });
+    each_of_several(
+        call, call.size(),
+        [=](value weight, value speed, value slope) {
+          const value moved = momentum * speed + (slope * scale + decay * weight), next = weight - rate * moved;
+          return detail::chooses<Call> && skip ? several<value, 2>{weight, speed} : several<value, 2>{next, moved};
+        },
+        several<value*, 2>{p_out, v_out}, p, v, g);
   }
 };
 
@@ -158,15 +164,17 @@ struct adamw_op {
                 second = static_cast<value>(1 / (1 - std::pow(b2, step)));
     if (detail::copies_instead(call, scale)) return;
     const bool skip = detail::skips_update(scale);
-    call.each(call.size(), [=](std::size_t i) {
-      const value grad = g[i] * scale;
-      const value mean = beta1 * m[i] + (1 - beta1) * grad;
-      const value square = beta2 * v[i] + (1 - beta2) * grad * grad;
-      const value next = p[i] - decay * p[i] - rate * (mean * first) / (math::sqrt(square * second) + epsilon);
-      m_out[i] = detail::chooses<Call> && skip ? m[i] : mean;
-      v_out[i] = detail::chooses<Call> && skip ? v[i] : square;
-      p_out[i] = detail::chooses<Call> && skip ? p[i] : next;
-    });
+    each_of_several(
+        call, call.size(),
+        [=](value weight, value mean_before, value square_before, value slope) {
+          const value grad = slope * scale;
+          const value mean = beta1 * mean_before + (1 - beta1) * grad;
+          const value square = beta2 * square_before + (1 - beta2) * grad * grad;
+          const value next = weight - decay * weight - rate * (mean * first) / (math::sqrt(square * second) + epsilon);
+          return detail::chooses<Call> && skip ? several<value, 3>{weight, mean_before, square_before}
+                                               : several<value, 3>{next, mean, square};
+        },
+        several<value*, 3>{p_out, m_out, v_out}, p, m, v, g);
   }
 };
 

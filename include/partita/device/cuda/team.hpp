@@ -60,29 +60,27 @@ class block_team {
   }
   // c [m, n] (+)= op(a) [m, k] op(b) [k, n] on the matrix units, of tiles in memory in common: m, n and k are multiples of 16,
   // rows of a and b of 8 elements, of c of 4; every 16 rows begin at a multiple of 32 bytes. A warp takes 16 x 16 of c at a time.
-  template <bool TurnA, bool TurnB, class T>
-  __device__ void multiply_tiles(std::size_t m, std::size_t n, std::size_t k, T const* a, std::size_t lda, T const* b,
-                                 std::size_t ldb, float* c, std::size_t ldc, bool add) const {
+  template <bool TurnA, bool TurnB, class T> __device__ void multiply_tiles(unsigned m, unsigned n, unsigned k, T const* a,
+                                                                            unsigned lda, T const* b, unsigned ldb, float* c,
+                                                                            unsigned ldc, bool add) const {
     namespace wmma = nvcuda::wmma;
     using unit = std::conditional_t<std::is_same_v<T, bfloat16>, __nv_bfloat16, __half>;
     using order_a = std::conditional_t<TurnA, wmma::col_major, wmma::row_major>;
     using order_b = std::conditional_t<TurnB, wmma::col_major, wmma::row_major>;
-    const unsigned columns = static_cast<unsigned>(n / 16), tiles = static_cast<unsigned>(m / 16) * columns;
+    const unsigned columns = n / 16, tiles = m / 16 * columns;
     for (unsigned tile = threadIdx.x / warp; tile < tiles; tile += blockDim.x / warp) {
-      const std::size_t i = tile / columns * 16, j = tile % columns * 16;
+      const unsigned i = tile / columns * 16, j = tile % columns * 16;
       wmma::fragment<wmma::accumulator, 16, 16, 16, float> sum;
-      if (add) wmma::load_matrix_sync(sum, c + i * ldc + j, static_cast<unsigned>(ldc), wmma::mem_row_major);
+      if (add) wmma::load_matrix_sync(sum, c + i * ldc + j, ldc, wmma::mem_row_major);
       else wmma::fill_fragment(sum, 0.f);
-      for (std::size_t e = 0; e < k; e += 16) {
+      for (unsigned e = 0; e < k; e += 16) {
         wmma::fragment<wmma::matrix_a, 16, 16, 16, unit, order_a> of_a;
         wmma::fragment<wmma::matrix_b, 16, 16, 16, unit, order_b> of_b;
-        wmma::load_matrix_sync(of_a, reinterpret_cast<unit const*>(TurnA ? a + e * lda + i : a + i * lda + e),
-                               static_cast<unsigned>(lda));
-        wmma::load_matrix_sync(of_b, reinterpret_cast<unit const*>(TurnB ? b + j * ldb + e : b + e * ldb + j),
-                               static_cast<unsigned>(ldb));
+        wmma::load_matrix_sync(of_a, reinterpret_cast<unit const*>(TurnA ? a + e * lda + i : a + i * lda + e), lda);
+        wmma::load_matrix_sync(of_b, reinterpret_cast<unit const*>(TurnB ? b + j * ldb + e : b + e * ldb + j), ldb);
         wmma::mma_sync(sum, of_a, of_b, sum);
       }
-      wmma::store_matrix_sync(c + i * ldc + j, sum, static_cast<unsigned>(ldc), wmma::mem_row_major);
+      wmma::store_matrix_sync(c + i * ldc + j, sum, ldc, wmma::mem_row_major);
     }
     __syncthreads();
   }
@@ -107,9 +105,9 @@ class block_team {
   template <class F> PARTITA_HOST_DEVICE auto max(std::size_t n, F f) const { return std::decay_t<decltype(f(n))>{}; }
   template <class T, std::size_t N, int Which> PARTITA_HOST_DEVICE T* shared() const { return nullptr; }
   PARTITA_HOST_DEVICE std::byte* memory(std::size_t) const { return nullptr; }
-  template <bool TurnA, bool TurnB, class T> PARTITA_HOST_DEVICE void multiply_tiles(std::size_t, std::size_t, std::size_t,
-                                                                                     T const*, std::size_t, T const*, std::size_t,
-                                                                                     float*, std::size_t, bool) const {}
+  template <bool TurnA, bool TurnB, class T> PARTITA_HOST_DEVICE void multiply_tiles(unsigned, unsigned, unsigned, T const*,
+                                                                                     unsigned, T const*, unsigned, float*,
+                                                                                     unsigned, bool) const {}
 #endif
 };
 
