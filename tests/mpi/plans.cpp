@@ -1,7 +1,10 @@
 // Whole trainings whose devices are processes: the same bits as between threads, and the result of one device.
 #include <doctest/doctest.h>
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <filesystem>
 #include <random>
 #include <set>
 #include <string>
@@ -9,6 +12,7 @@
 
 #include <partita/core/hash.hpp>
 #include <partita/policy/expert_parallel.hpp>
+#include <partita/train/checkpoint.hpp>
 
 #include "../comm/ranks.hpp"
 #include "../support/agreement.hpp"
@@ -179,4 +183,44 @@ TEST_CASE("what is not finite in one process is found by all, and changes nothin
                        pt::error);
   CHECK(bytes_of(t->parameter("embedding.weight")) == before);
   CHECK(t->steps() == 1);
+}
+
+TEST_CASE("a checkpoint of processes goes on in other processes and on threads, and a bad one is refused by all") {
+  const model_of_processes model;
+  using namespace pt::policy;
+  namespace fs = std::filesystem;
+  const fs::path file = pt::broadcast(
+      *processes, (fs::temp_directory_path() / ("partita_mpi_" + std::to_string(getpid()) + ".safetensors")).string());
+  auto over = [&](auto const& policy, int devices) {
+    return model.train(policy, pt::mpi_cpu{.world = *processes, .devices = devices, .threads = 1}, {.seed = 5});
+  };
+  auto written = over(
+      [](pt::plan_base& plan) {
+        data_parallel_of{2}(plan), tensor_parallel_of{2}(plan), zero_of{3, 2}(plan);
+      },
+      4);
+  const batch_of_words first(model.graph(), 1), next(model.graph(), 2);
+  written->step(first.feeds());
+  pt::detail::save_checkpoint(*written, file, {{"words", "read\0once"}});
+  const auto pipelined = [](pt::plan_base& plan) { data_parallel_of{3}(plan), one_f_one_b(2, 2)(plan); };
+  auto going_on = over(pipelined, 6);
+  CHECK(pt::detail::load_checkpoint(*going_on, file, false) == pt::checkpoint_notes{{"words", "read\0once"}});
+  CHECK(going_on->steps() == 1);
+  for (std::string const& name : written->state_names()) CHECK(bytes_of(going_on->state(name)) == bytes_of(written->state(name)));
+  const std::vector<std::string> left = left_by(*going_on, going_on->step(next.feeds()));
+  CHECK(same_everywhere(left));
+  if (processes->rank() == 0) {
+    auto threads = model.train(pipelined, pt::cpu{.devices = 6, .threads = 1}, {});
+    pt::detail::load_checkpoint(*threads, file, false);
+    CHECK(left == left_by(*threads, threads->step(next.feeds())));
+    fs::resize_file(file, fs::file_size(file) - 1);
+  }
+  pt::barrier(*processes);
+  CHECK_THROWS_WITH_AS(pt::detail::load_checkpoint(*going_on, file, false), doctest::Contains("the file is truncated"),
+                       pt::error);
+  CHECK_THROWS_WITH_AS(pt::detail::save_checkpoint(*going_on, file / "below", {}), doctest::Contains("Not a directory"),
+                       pt::error);
+  CHECK(left_by(*going_on, 0) != std::vector<std::string>{});  // and nobody waits for the others
+  pt::barrier(*processes);
+  if (processes->rank() == 0) fs::remove(file);
 }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <memory>
 #include <random>
 #include <set>
@@ -14,6 +15,7 @@
 
 #include <partita/comm/sockets/processes.hpp>
 #include <partita/partita.hpp>
+#include <partita/train/checkpoint.hpp>
 #include <partita/train/cuda_devices.hpp>
 
 #include "../../benchmarks/cuda/steps.hpp"
@@ -192,6 +194,31 @@ TEST_CASE("two processes that share the pretended GPUs of a plan do what one doe
       CHECK(farthest(gradients[me], gradient) < 1e-5 * largest(gradient));
     }
   }
+}
+
+TEST_CASE("a checkpoint of two processes with pretended GPUs goes on on one GPU and on the CPU") {
+  both b;
+  const pretend::machine machine({.devices = 4});
+  namespace fs = std::filesystem;
+  const fs::path file = fs::temp_directory_path() / ("partita_cuda_" + std::to_string(getpid()) + ".safetensors");
+  std::vector<std::byte> moments;
+  const auto thrown = two_processes(b, {.data = 2, .tensor = 2, .zero = 3}, free_port(), [&](pt::detail::engine& gpu, int me) {
+    gpu.step(batch(b.sizes, 6).feeds());
+    pt::detail::save_checkpoint(gpu, file, {});
+    const pt::host_tensor whole = gpu.state("block.0.fc1.weight.v");
+    if (me == 0) moments = whole.bytes;
+    pt::detail::load_checkpoint(gpu, file, false);
+  });
+  CHECK(thrown == std::vector<std::string>(2));
+  auto cpu = b.alone(), gpu = b.pretended(grid_plan{});
+  for (pt::detail::engine* each : {cpu.get(), gpu.get()}) {
+    pt::detail::load_checkpoint(*each, file, false);
+    CHECK(each->steps() == 1);
+    CHECK(each->state("block.0.fc1.weight.v").bytes == moments);
+  }
+  fs::remove(file);
+  const batch data(b.sizes, 7);
+  CHECK(gpu->step(data.feeds()) == doctest::Approx(cpu->step(data.feeds())).epsilon(1e-5));
 }
 
 TEST_CASE("where one of two processes fails the other one stops, with its reason") {

@@ -105,8 +105,8 @@ class engine {
   int devices() const { return completed_.devices; }  // of all processes
   processes& together() const { return together_; }
 
-  host_tensor parameter(std::string_view name) const { return stored(name, source_kind::parameter); }
-  host_tensor state(std::string_view name) const { return stored(name, source_kind::state); }
+  host_tensor parameter(std::string_view name) const { return stored(find(name, source_kind::parameter)); }
+  host_tensor state(std::string_view name) const { return stored(find(name, source_kind::state)); }
   host_tensor gradient(std::string_view name) const {
     const int t = find(name, source_kind::parameter);
     if (!options_.keep_gradients) throw_error({"gradients are not kept: make the trainer with keep_gradients = true"});
@@ -131,21 +131,27 @@ class engine {
     return all;
   }
   std::vector<std::string> parameter_names(bool trained_only = false) const {
-    std::vector<std::string> all;
-    for (int op = 0; op < graph_.ops.size; ++op)
-      if (graph_.ops[op].info->source == source_kind::parameter &&
-          (!trained_only || graph_.tensors[graph_.ops[op].first_output].gradient >= 0))
-        all.emplace_back(graph_.name(op).view());
-    return all;
+    return names_of(source_kind::parameter, trained_only);
   }
-  void set_parameter(std::string_view name, feed const& values) {
-    const int t = find(name, source_kind::parameter);
-    operand const& x = graph_.operand_of(t);
-    check_feed(name, x, values, elements(x));
+  std::vector<std::string> state_names() const { return names_of(source_kind::state, false); }
+  void set_parameter(std::string_view name, feed const& values) { set(name, source_kind::parameter, values); }
+  void set_state(std::string_view name, feed const& values) { set(name, source_kind::state, values); }
+  // A parameter or a state by its tensor in the graph: what a training consists of between steps.
+  host_tensor stored(int tensor) const {
+    return gathering_->whole(training_set, &program::stored, tensor, graph_.name(graph_.tensors[tensor].op).view());
+  }
+  void set_stored(int tensor, void const* whole) {
     for (int r : here_)
       for (outside const& o : devices_->what(training_set, r).stored)
-        if (o.tensor == t) devices_->write(training_set, r, o, x.type, values.data);
+        if (o.tensor == tensor) devices_->write(training_set, r, o, graph_.operand_of(tensor).type, whole);
   }
+  // The next step is made as the one after `steps` steps: dropout goes by their number and the seed.
+  void resume(std::int64_t steps, double rate, std::uint64_t seed) {
+    set_learning_rate(rate);
+    steps_ = steps;
+    options_.seed = seed;
+  }
+  std::uint64_t seed() const { return options_.seed; }
   std::size_t parameter_count() const {
     std::size_t n = 0;
     for (op_entry const& e : graph_.ops)
@@ -235,6 +241,13 @@ class engine {
       if (keep(*graph_.ops[op].info)) all += words({all.empty() ? "" : ", ", graph_.name(op).view()});
     return all;
   }
+  std::vector<std::string> names_of(source_kind kind, bool trained_only) const {
+    std::vector<std::string> all;
+    for (op_entry const& e : graph_.ops)
+      if (e.info->source == kind && (!trained_only || graph_.tensors[e.first_output].gradient >= 0))
+        all.emplace_back(graph_.name(graph_.tensors[e.first_output].op).view());
+    return all;
+  }
   int find(std::string_view name, source_kind kind) const {
     for (int op = 0; op < graph_.ops.size; ++op)
       if (graph_.ops[op].info->source == kind && graph_.name(op).view() == name) return graph_.ops[op].first_output;
@@ -313,8 +326,11 @@ class engine {
         return gathering_->whole(training_set, &program::outputs, graph_.ops[op].first_output, "gradient_norm")[0];
     return 0;
   }
-  host_tensor stored(std::string_view name, source_kind kind) const {
-    return gathering_->whole(training_set, &program::stored, find(name, kind), name);
+  void set(std::string_view name, source_kind kind, feed const& values) {
+    const int t = find(name, kind);
+    operand const& x = graph_.operand_of(t);
+    check_feed(name, x, values, elements(x));
+    set_stored(t, values.data);
   }
   void initialise() {
     devices_->on_each([&](int r) {

@@ -104,6 +104,10 @@ template <class Model> class trainer {
   template <class Range> void set_parameter(std::string_view name, Range const& values) {
     engine_->set_parameter(name, feed(name, values));
   }
+  template <class Range> void set_state(std::string_view name, Range const& values) {
+    engine_->set_state(name, feed(name, values));
+  }
+  std::vector<std::string> state_names() const { return engine_->state_names(); }
   std::vector<std::string> parameter_names(bool trained_only = false) const { return engine_->parameter_names(trained_only); }
   std::size_t parameter_count() const { return engine_->parameter_count(); }
 
@@ -115,6 +119,7 @@ template <class Model> class trainer {
   communication_use communication() const { return engine_->communication(); }
   double step_flops() const { return engine_->step_flops(); }
   detail::engine const& engine() const { return *engine_; }
+  detail::engine& engine() { return *engine_; }
 
  private:
   template <class... Settings> trainer_options follow(training_type const& model, Settings const&... settings) {
