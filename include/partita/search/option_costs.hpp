@@ -42,6 +42,8 @@ class option_costs {
     const double times = along >= 0 ? turns : 1;
     r.forward = times * grid_.of().op(f, pieces);
     for (caused_op const& b : x.backward) r.backward += times * seconds_of(b, pieces);
+    const double converted = seconds_of_terms(x, c, turns, along);
+    r.backward += converted;
     auto bytes_of = [&](operand const& o) { return elements_of(o, pieces) * static_cast<double>(size_of(o.type)); };
     double inputs = 0, outputs = 0;
     for (int i = 0; i < f.input_count && !f.is_view; ++i)
@@ -61,7 +63,7 @@ class option_costs {
       else outputs += (times - 1) / 2 * bytes;  // its gradient may be there for all turns
     }
     r.transient = inputs + 2 * outputs;
-    if (how_.fills > 0) fill_bubbles(r, x, pieces);
+    if (how_.fills > 0) fill_bubbles(r, x, pieces, converted);
     return r;
   }
   hiding hiding_of(segment const& s) const {
@@ -112,8 +114,8 @@ class option_costs {
   // Gradients that those of weights are made from wait with them, beside what the forward pass has kept.
   // With TW for the gradients of weights, k of them fill: a step takes sum_s (t_s - k TW_s) + max_s ((m - 1) t_s + k TW_s + g_s),
   // which is as if t_s were shorter by k TW_s, and the step longer by m k TW_s.
-  void fill_bubbles(cost& r, searched_op const& x, std::size_t const* pieces) const {
-    double of_weights = 0;
+  void fill_bubbles(cost& r, searched_op const& x, std::size_t const* pieces, double converted) const {
+    double of_weights = converted;
     for (caused_op const& b : x.backward)
       if (b.of_weights) {
         of_weights += seconds_of(b, pieces);
@@ -127,6 +129,37 @@ class option_costs {
     const double backward = std::min(filled, r.backward);
     r.backward -= backward;
     r.forward -= filled - backward;
+  }
+  bool in_turns(int turns) const { return turns > 1 || how_.micro_batches > 1; }
+  // Where there are many terms of a parameter's gradient, made in turns or by micro-batches, each is converted to the type in
+  // which they are summed, and added there: seconds of all turns. One term is converted where `weight_cost` says.
+  double seconds_of_terms(searched_op const& x, cut_option const& c, int turns, int along) const {
+    double seconds = 0;
+    for (searched_weight const& w : x.weights) {
+      if (!in_turns(turns) || w.term_conversions.empty()) continue;
+      std::array<std::size_t, max_rank> pieces = pieces_of(w, c);
+      for (std::size_t a = 0; a < pieces.size() && along >= 0; ++a)
+        if (w.letter[a] == along) pieces[a] = ceiling(pieces[a], turns);
+      for (caused_op const& t : w.term_conversions)
+        seconds += (along >= 0 ? turns : 1) * seconds_by_axes(t, pieces.data(), 1, true);
+    }
+    return seconds;
+  }
+  // Extents of a device's piece of a parameter, by axis.
+  std::array<std::size_t, max_rank> pieces_of(searched_weight const& w, cut_option const& c) const {
+    operand const& stored = m_.graph->ops[w.op].info->outputs[0];
+    std::array<std::size_t, max_rank> pieces{};
+    for (int a = 0; a < stored.rank; ++a)
+      pieces[static_cast<std::size_t>(a)] =
+          ceiling(m_.graph->extent(stored.axes[a]), w.letter[a] >= 0 ? cuts_.pieces_on(c, w.letter[a]) : 1);
+    return pieces;
+  }
+  // An op on one of `parts` of a device's piece of a parameter.
+  double seconds_by_axes(caused_op const& u, std::size_t const* pieces, int parts, bool accumulates = false) const {
+    std::size_t extents[max_dims]{};
+    for (int d = 0; d < u.info->dim_count; ++d) extents[d] = u.letter[d] >= 0 ? pieces[u.letter[d]] : u.wholes[d];
+    if (parts > 1 && u.info->dim_count > 0) extents[0] = ceiling(extents[0], parts);
+    return grid_.of().op(*u.info, extents, 0, -1, accumulates);
   }
   double all_reduced(searched_weight const& w) const {
     constexpr bool everywhere[grid_dimensions]{true, true};
@@ -167,9 +200,9 @@ class option_costs {
       }
     }
     const double stored = share * w.stored_bytes, used = share * w.used_bytes, gradient = share * w.gradient_bytes;
-    const bool in_turns = turns > 1 || how_.micro_batches > 1;
+    const bool many_terms = in_turns(turns);
     // Between devices a gradient goes in the type in which it is summed, but for one term that is cut as it is received.
-    const double sent = zero >= 2 && w.alone && !in_turns ? w.term_bytes : w.gradient_bytes;
+    const double sent = zero >= 2 && w.alone && !many_terms ? w.term_bytes : w.gradient_bytes;
     // Turns read copies of their parts, unless these are runs of memory; the gradient of one is there beside the sum.
     if (turns > 1)
       for (int a = 0; a < rank; ++a)
@@ -183,16 +216,22 @@ class option_costs {
       std::size_t whole = m_.graph->extent(p.outputs[0].axes[a]);
       shares = shares || (cut_pieces[a] == 1 && whole >= static_cast<std::size_t>(replicas));
     }
-    if (w.trained && w.owned && w.alone && zero >= 3 && shares && replicas > 1) {
-      add_stored_cut(r, w, replicas, partial, share, share * sent, in_turns);
+    const bool stored_cut = w.trained && w.owned && w.alone && zero >= 3 && shares && replicas > 1;
+    const std::array<std::size_t, max_rank> pieces = pieces_of(w, c);
+    for (caused_op const& u : w.conversions) r.step += seconds_by_axes(u, pieces.data(), stored_cut ? replicas : 1);
+    if (!many_terms)  // one that is cut as it is received is converted after that
+      for (caused_op const& t : w.term_conversions)
+        r.backward += seconds_by_axes(t, pieces.data(), zero >= 2 && w.alone && shares ? replicas : 1);
+    if (stored_cut) {
+      add_stored_cut(r, w, replicas, partial, share, share * sent, many_terms);
     } else {
       r.held += w.owned ? stored + used : w.used_bytes > 0 ? used : stored;
       if (!w.trained) return r;
       r.held += gradient;
     }
-    if (in_turns && w.term_bytes < w.gradient_bytes)
-      r.transient += share * w.term_bytes;                    // beside the sum, until it is converted
-    if (in_turns && w.owned && !w.alone) r.held += gradient;  // the sum of another reader, which arrives beside this one's
+    if (many_terms && w.term_bytes < w.gradient_bytes)
+      r.transient += share * w.term_bytes;                      // beside the sum, until it is converted
+    if (many_terms && w.owned && !w.alone) r.held += gradient;  // the sum of another reader, which arrives beside this one's
     const double together =
         over_both(zero >= 2 && shares ? collective_kind::reduce_scatter : collective_kind::all_reduce, partial, share * sent);
     r.step += std::max(0.0, together - hidden);
@@ -203,14 +242,7 @@ class option_costs {
     }
     const int parts = zero > 0 && shares ? replicas : 1;
     r.held += share * w.state_bytes / parts;
-    std::size_t pieces[max_rank]{};
-    for (int a = 0; a < rank; ++a) pieces[a] = ceiling(m_.graph->extent(p.outputs[0].axes[a]), cut_pieces[a]);
-    for (caused_op const& u : w.updates) {
-      std::size_t extents[max_dims]{};
-      for (int d = 0; d < u.info->dim_count; ++d) extents[d] = u.letter[d] >= 0 ? pieces[u.letter[d]] : u.wholes[d];
-      if (parts > 1 && u.info->dim_count > 0) extents[0] = ceiling(extents[0], parts);
-      r.step += grid_.of().op(*u.info, extents);
-    }
+    for (caused_op const& u : w.updates) r.step += seconds_by_axes(u, pieces.data(), parts);
     if (parts > 1 && !(zero >= 3 && w.alone)) r.step += gather(partial, stored);
     return r;
   }

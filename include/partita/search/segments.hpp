@@ -1,4 +1,4 @@
-// A traced model as a chain of segments: its forward ops with the backward ops that they cause and the parameters that
+// Makes a chain of segments of a traced model: its forward ops with the backward ops that they cause and the parameters that
 // they read, cut where a block (an indexed scope: "block.3") begins or ends.
 #pragma once
 #include <algorithm>
@@ -8,73 +8,11 @@
 #include <partita/core/words.hpp>
 #include <partita/grad/training.hpp>
 #include <partita/policy/weight_gradients.hpp>
+#include <partita/search/segmented_model.hpp>
 
 #include <partita/core/begin_planning_code.hpp>
 
 namespace partita::spaces {
-
-// An op that runs because of a forward op, its letters in that one's.
-struct caused_op {
-  op_info const* info = nullptr;
-  int letter[max_dims]{};  // of the forward op, or -1
-  std::size_t wholes[max_dims]{};
-  bool of_weights = false;        // the gradients of parameters alone wait for it
-  bool waits_with[max_inputs]{};  // an input that is a gradient, and of the ops that such ops wait with this is the first
-};
-struct searched_weight {
-  int op = -1;                    // the parameter
-  std::vector<int> read_through;  // casts and views of it, which lie as it does
-  int letter[max_rank]{};         // per axis of the parameter: the reader's letter, or -1
-  bool owned = false;             // this reader is the first one: what is stored counts here
-  bool alone = true;              // and the only one: it may be stored cut (ZeRO 3)
-  // used: as it is read, where that is another type; gradient: as it is summed; term: as one is made
-  double stored_bytes = 0, used_bytes = 0, gradient_bytes = 0, term_bytes = 0, state_bytes = 0;
-  std::vector<caused_op> updates;  // letters are the parameter's axes
-  bool trained = false;
-};
-struct searched_input {
-  int tensor = -1;
-  bool activation = false;      // made by an op of the chain
-  int weight = -1;              // into searched_op::weights
-  bool backward_reads = false;  // an op that this one causes reads it
-};
-struct searched_op {
-  int op = -1;
-  op_info const* info = nullptr;
-  std::size_t wholes[max_dims]{};
-  bool is_batch[max_dims]{};
-  bool may_cut[max_dims]{};
-  std::vector<searched_input> inputs;
-  std::vector<searched_weight> weights;
-  std::vector<caused_op> backward;
-  bool output_kept[max_outputs]{};  // some backward op reads it
-  int turns_along = -1;             // the letter along which its block can be cut in time (co-shard), or -1
-  bool turns_last = false;          // no later op of the block has a letter of another axis for it
-  int rule = 0;                     // which constraints it has: kinds of segments differ where these do
-};
-struct searched_tensor {
-  int tensor = -1;
-  operand const* as = nullptr;
-  std::size_t wholes[max_rank]{};
-  bool is_batch[max_rank]{};
-  bool differentiable = false;
-};
-struct segment {
-  std::string name;  // "block.3", or "" between blocks
-  int block = -1;    // index of the scope, or -1
-  std::vector<searched_op> ops;
-  std::vector<int> enters, leaves;  // tensors that cross its first and last boundary
-  int kind = -1;
-  int rule = 0;  // whether it may, must or must not be run again
-};
-struct segmented_model {
-  graph_data const* graph = nullptr;
-  axis_info const* batch = nullptr;
-  std::size_t samples = 1;  // the batch's extent
-  std::vector<segment> segments;
-  std::vector<int> first_of_kind;        // a segment of each kind
-  std::vector<searched_tensor> tensors;  // by tensor id of the graph; filled for activations
-};
 
 namespace detail {
 
@@ -88,6 +26,7 @@ class segmenter {
     in_chain_.assign(static_cast<std::size_t>(g_.ops.size), -1);
     of_weights_.assign(static_cast<std::size_t>(g_.ops.size), false);
     weight_seen_.assign(static_cast<std::size_t>(g_.ops.size), false);
+    conversion_seen_ = weight_seen_;
     collect_caused();
     for (int op = 0; op < forward_; ++op) add(op);
     find_shared_weights();
@@ -201,7 +140,7 @@ class segmenter {
       in.backward_reads = in.backward_reads || (f.is_view && read_by_backward_[at(e.first_output)]);
       if (is_weight(t)) {
         in.weight = static_cast<int>(x.weights.size());
-        x.weights.push_back(weight(f.input(i), t));
+        x.weights.push_back(weight(op, f.input(i), t));
       } else in.activation = entry(g_.tensors[t].op).info->source == source_kind::none;
       x.inputs.push_back(in);
     }
@@ -241,7 +180,7 @@ class segmenter {
     for (int a = 0; a < x.rank; ++a) b *= static_cast<double>(extent(x.axes[a]));
     return b;
   }
-  searched_weight weight(operand const& as, int tensor) {
+  searched_weight weight(int reader, operand const& as, int tensor) {
     searched_weight w;
     int t = tensor;
     while (entry(g_.tensors[t].op).info->source != source_kind::parameter) {
@@ -272,7 +211,40 @@ class segmenter {
       if (f.source == source_kind::state) w.state_bytes += bytes_of(f.outputs[0]);
       else if (f.source == source_kind::none && !f.is_view) w.updates.push_back(caused(u));
     }
+    add_conversions(w, reader);
     return w;
+  }
+  void add_conversions(searched_weight& w, int reader) {
+    for (int through : w.read_through) {
+      if (entry(through).info->is_view) continue;
+      if (!conversion_seen_[at(through)]) w.conversions.push_back(by_axes_of(w.op, through, through));
+      conversion_seen_[at(through)] = true;
+      for (int b : backward_[at(through)])
+        if (!entry(b).info->is_view && !adds_gradients(b) && made_for(b, reader, w.read_through))
+          w.term_conversions.push_back(by_axes_of(w.op, through, b));
+    }
+  }
+  // An op of `through`, which reads a parameter, with the parameter's axes as its letters.
+  caused_op by_axes_of(int parameter, int through, int op) const {
+    operand const &stored = entry(parameter).info->outputs[0], &read = entry(through).info->input(0);
+    caused_op c = caused(op);
+    for (int d = 0; d < c.info->dim_count; ++d) {
+      const int letter = c.letter[d], at_axis = letter < 0 ? -1 : read.find(letter);
+      c.letter[d] = -1;
+      for (int a = 0; a < stored.rank && at_axis >= 0; ++a)
+        if (stored.axes[a]->id == read.axes[at_axis]->id || (read.rank == stored.rank && a == at_axis)) c.letter[d] = a;
+    }
+    return c;
+  }
+  // Is what this op reads, a term of a parameter's gradient, made by an op that `reader` causes?
+  bool made_for(int op, int reader, std::vector<int> const& read_through) const {
+    for (;;) {
+      op = g_.tensors[g_.input(entry(op), 0)].op;
+      const int origin = entry(op).origin;
+      if (origin == reader) return true;
+      if (entry(op).when != pass::backward || std::find(read_through.begin(), read_through.end(), origin) == read_through.end())
+        return false;
+    }
   }
   void find_shared_weights() {
     std::vector<int> readers(at(g_.ops.size), 0);
@@ -380,7 +352,7 @@ class segmenter {
   int forward_;
   segmented_model m_;
   std::vector<int> in_chain_;
-  std::vector<bool> waited_, of_gradients_, of_weights_, weight_seen_, read_by_backward_;
+  std::vector<bool> waited_, of_gradients_, of_weights_, weight_seen_, conversion_seen_, read_by_backward_;
   std::vector<std::vector<int>> backward_, updates_;
   int last_scope_ = -2;
 };

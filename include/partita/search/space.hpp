@@ -232,6 +232,8 @@ class plan_space {
           if (x.output_kept[o] && !x.info->is_view)
             kept += elements_of(x.info->outputs[o], extents) * static_cast<double>(size_of(x.info->outputs[o].type)) / n;
         for (searched_weight const& w : x.weights) {
+          for (caused_op const& t : w.term_conversions) k.seconds += costs_->least_share(work_of(*t.info, t.wholes), n);
+          for (caused_op const& u : w.conversions) k.step += costs_->least_share(work_of(*u.info, u.wholes), n);
           if (!w.owned) continue;
           k.held += held_by(w) / n;
           for (caused_op const& u : w.updates) k.step += costs_->least_share(work_of(*u.info, u.wholes), n);

@@ -1,0 +1,80 @@
+// A traced model as a chain of segments: what searches know of its ops, its parameters and the tensors between them.
+#pragma once
+#include <string>
+#include <vector>
+
+#include <partita/model/graph_entries.hpp>
+
+#include <partita/core/begin_planning_code.hpp>
+
+namespace partita::spaces {
+
+// An op that runs because of a forward op, its letters in that one's.
+struct caused_op {
+  op_info const* info = nullptr;
+  int letter[max_dims]{};  // of the forward op, or -1
+  std::size_t wholes[max_dims]{};
+  bool of_weights = false;        // the gradients of parameters alone wait for it
+  bool waits_with[max_inputs]{};  // an input that is a gradient, and of the ops that such ops wait with this is the first
+};
+struct searched_weight {
+  int op = -1;                    // the parameter
+  std::vector<int> read_through;  // casts and views of it, which lie as it does
+  int letter[max_rank]{};         // per axis of the parameter: the reader's letter, or -1
+  bool owned = false;             // this reader is the first one: what is stored counts here
+  bool alone = true;              // and the only one: it may be stored cut (ZeRO 3)
+  // used: as it is read, where that is another type; gradient: as it is summed; term: as one is made
+  double stored_bytes = 0, used_bytes = 0, gradient_bytes = 0, term_bytes = 0, state_bytes = 0;
+  // Letters of all these are the parameter's axes.
+  std::vector<caused_op> updates;
+  std::vector<caused_op> conversions;       // to the type of use, once a step; the first that reads them has them
+  std::vector<caused_op> term_conversions;  // of a term of the gradient, made by this reader, to the type in which it is summed
+  bool trained = false;
+};
+struct searched_input {
+  int tensor = -1;
+  bool activation = false;      // made by an op of the chain
+  int weight = -1;              // into searched_op::weights
+  bool backward_reads = false;  // an op that this one causes reads it
+};
+struct searched_op {
+  int op = -1;
+  op_info const* info = nullptr;
+  std::size_t wholes[max_dims]{};
+  bool is_batch[max_dims]{};
+  bool may_cut[max_dims]{};
+  std::vector<searched_input> inputs;
+  std::vector<searched_weight> weights;
+  std::vector<caused_op> backward;
+  bool output_kept[max_outputs]{};  // some backward op reads it
+  int turns_along = -1;             // the letter along which its block can be cut in time (co-shard), or -1
+  bool turns_last = false;          // no later op of the block has a letter of another axis for it
+  int rule = 0;                     // which constraints it has: kinds of segments differ where these do
+};
+struct searched_tensor {
+  int tensor = -1;
+  operand const* as = nullptr;
+  std::size_t wholes[max_rank]{};
+  bool is_batch[max_rank]{};
+  bool differentiable = false;
+};
+struct segment {
+  std::string name;  // "block.3", or "" between blocks
+  int block = -1;    // index of the scope, or -1
+  std::vector<searched_op> ops;
+  std::vector<int> enters, leaves;  // tensors that cross its first and last boundary
+  int kind = -1;
+  int rule = 0;  // whether it may, must or must not be run again
+};
+struct segmented_model {
+  graph_data const* graph = nullptr;
+  axis_info const* batch = nullptr;
+  std::size_t samples = 1;  // the batch's extent
+  std::vector<segment> segments;
+  std::vector<int> first_of_kind;        // a segment of each kind
+  std::vector<searched_tensor> tensors;  // by tensor id of the graph; filled for activations
+};
+
+}  // namespace partita::spaces
+
+#include <partita/core/end_planning_code.hpp>
