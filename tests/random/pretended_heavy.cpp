@@ -4,6 +4,7 @@
 
 #include <partita/train/cuda_devices.hpp>
 
+#include "../support/compare_step.hpp"
 #include "../support/pretend/cuda.hpp"
 #include "../support/pretend/nccl.hpp"
 #include "../support/pretended_trial.hpp"
@@ -43,22 +44,43 @@ class fed {
   std::vector<feed> feeds_;
 };
 
+// What compare_step asks of who made a step.
+struct of_engine {
+  detail::engine& made;
+  std::vector<double> gradient(std::string const& name) const { return values_of(made.gradient(name)); }
+  std::vector<double> parameter(std::string const& name) const { return values_of(made.parameter(name)); }
+};
+
 template <class Training, dtype Type> class trial_in final : public pretended_trial {
  public:
-  trial_in(random_case const& c, unsigned seed) : case_(c), seed_(seed), on_gpu_(trial_training<Training>(c, seed), c.extents) {}
+  trial_in(random_case const& c, unsigned seed, int steps)
+      : case_(c), seed_(seed), steps_(steps), on_gpu_(trial_training<Training>(c, seed), c.extents) {}
 
-  std::string fault(std::function<void(plan_base&)> const& make, int steps) override {
+  std::string fault(std::function<void(plan_base&)> const& make) override {
     const pretend::machine machine({.devices = 16, .seed = seed_});
     try {
+      if (kept_.empty()) keep();
       const auto gpu = engine(make);
-      if constexpr (is_narrow(Type)) {
-        const auto alone = engine(policy::single_device{});
-        return compare_narrow(*gpu, *alone);
-      } else return compare(*gpu, steps);
+      if constexpr (is_narrow(Type)) return compare_narrow(*gpu);
+      else return compare(*gpu);
     } catch (std::exception const& e) { return e.what(); }
   }
 
  private:
+  // How far a step in bf16 is from the one in f64: the root of the mean square, over the size of the gradient, or over what
+  // the training has changed of a weight. Summed over all tensors: of those that are small the distance is a matter of chance.
+  struct distances {
+    double loss = 0, gradients = 0, weights = 0;
+  };
+  // A step of one device, from equal weights or, in bf16, of a training whose weights are its own.
+  struct kept_step {
+    named_values inputs;
+    step_kept::tensors before;
+    double evaluated = 0;
+    step_kept one, exact;  // in bf16: what is wanted is `exact`
+    distances of_one;
+  };
+
   std::unique_ptr<detail::engine> engine(std::function<void(plan_base&)> const& make) const {
     plan_base plan(*on_gpu_.graph);
     make(plan);
@@ -67,79 +89,118 @@ template <class Training, dtype Type> class trial_in final : public pretended_tr
         std::make_unique<gpu_source>(on_cuda::cuda_options{.timeout_seconds = 60}, on_gpu_.launchers, on_gpu_.boxes),
         trainer_options{.seed = seed_, .learning_rate = learning_rate});
   }
-  named_values inputs(std::mt19937& random) const { return case_.inputs(random); }
   bool is_adamw() const { return on_gpu_.recorded.optimizer.is_adamw; }
 
-  std::string compare(detail::engine& gpu, int steps) {
-    const auto one = make_one_device(case_, seed_, Type), exact = make_one_device(case_, seed_, f64);
+  // Once for all plans.
+  void keep() {
     std::mt19937 random(seed_ + 1);
-    agreement rule(Type);
-    for (int step = 0; step < steps; ++step) {
-      for (std::string const& name : gpu.parameter_names()) {
-        const std::vector<double> now = one->parameter(name);
-        buffer whole(Type, now.size());
-        for (std::size_t i = 0; i < now.size(); ++i) whole.set(i, now[i]);
-        if (step > 0) gpu.set_parameter(name, feed(name, whole.data(), whole.size(), Type));
-        exact->set_parameter(name, Type == f64 ? nudged(now) : now);
-      }
-      const named_values given = inputs(random);
-      const fed data(*on_gpu_.graph, given);
-      rule.loss(one->evaluate(given), gpu.evaluate(data.feeds()));
-      const double wanted = one->step(given, learning_rate);
-      if (!(std::abs(wanted) < 1e6)) break;  // the training diverges
-      rule.loss(wanted, gpu.step(data.feeds()), std::abs(wanted - exact->step(given, 0)));
-      double most_gradient = 0, most_weight = 0;
+    if constexpr (is_narrow(Type)) keep_narrow(random);
+    else keep_wide(random);
+  }
+  void keep_wide(std::mt19937& random) {
+    const auto one = make_one_device(case_, seed_, Type), exact = make_one_device(case_, seed_, f64);
+    for (int step = 0; step < steps_; ++step) {
+      kept_step k;
       for (std::string const& name : one->trained()) {
-        most_gradient = std::max(most_gradient, largest(one->gradient(name)));
-        most_weight = std::max(most_weight, largest(one->parameter(name)));
+        k.before[name] = one->parameter(name);
+        exact->set_parameter(name, Type == f64 ? nudged(k.before[name]) : k.before[name]);
       }
-      for (std::string const& name : one->trained()) {
-        const std::vector<double> gradient = one->gradient(name), weight = one->parameter(name);
-        const double allowed = rule.allowed(gradient, most_gradient, farthest(gradient, exact->gradient(name)));
-        rule.tensor("gradient of " + name, gradient, values_of(gpu.gradient(name)), allowed);
-        const std::vector<double> have = values_of(gpu.parameter(name));
-        if (is_adamw()) rule.adamw(name, weight, have, gradient, allowed, learning_rate);
-        else rule.tensor(name, weight, have, rule.allowed(weight, most_weight, learning_rate * allowed));
-      }
+      k.inputs = case_.inputs(random);
+      k.evaluated = one->evaluate(k.inputs);
+      const double loss = one->step(k.inputs, learning_rate);
+      if (!(std::abs(loss) < 1e6)) break;  // the training diverges
+      k.one = step_kept::of(*one, loss);
+      k.exact = step_kept::of(*exact, exact->step(k.inputs, 0));
+      kept_.push_back(std::move(k));
     }
-    if (rule.holds()) return {};
-    return rule.where() + " differs by " + std::to_string(rule.worst()) + " of what is allowed";
+  }
+  std::string compare(detail::engine& gpu) {
+    agreement rule(Type), of_weights(Type);
+    for (kept_step const& k : kept_) {
+      if (&k != &kept_.front())
+        for (auto const& [name, now] : k.before) {
+          buffer whole(Type, now.size());
+          for (std::size_t i = 0; i < now.size(); ++i) whole.set(i, now[i]);
+          gpu.set_parameter(name, feed(name, whole.data(), whole.size(), Type));
+        }
+      const fed data(*on_gpu_.graph, k.inputs);
+      if (&k == &kept_.front()) rule.loss(k.evaluated, gpu.evaluate(data.feeds()));
+      rule.loss(k.one.loss, gpu.step(data.feeds()), std::abs(k.one.loss - k.exact.loss));
+      compare_step(rule, of_weights, k.one, k.exact, of_engine{gpu}, is_adamw(), learning_rate);
+      if (agreement const& worse = rule.worst() >= of_weights.worst() ? rule : of_weights; !worse.holds())
+        return words({"step ", &k - kept_.data(), ": ", worse.where(), " differs by ", worse.worst(), " of what is allowed"});
+    }
+    return {};
   }
 
-  std::string compare_narrow(detail::engine& gpu, detail::engine& alone) {
+  void keep_narrow(std::mt19937& random) {
     const auto exact = make_one_device(case_, seed_, f64);
-    std::mt19937 random(seed_ + 1);
-    const named_values given = inputs(random);
-    const fed data(*on_gpu_.graph, given);
-    for (std::string const& name : gpu.parameter_names()) exact->set_parameter(name, values_of(gpu.parameter(name)));
-    const double wanted = exact->step(given, 0), of_alone = alone.step(data.feeds());
-    agreement rule(Type);
-    rule.loss(wanted, gpu.step(data.feeds()), std::abs(of_alone - wanted));
-    if (!rule.holds()) return "the loss differs by " + std::to_string(rule.worst()) + " of what is allowed";
-    double of_one = 0, of_plan = 0;
-    for (std::string const& name : exact->trained()) {
-      const std::vector<double> gradient = exact->gradient(name);
-      const double size = rule.size(gradient);
-      if (size == 0) continue;
-      of_one += rule.distance(gradient, values_of(alone.gradient(name))) / size;
-      of_plan += rule.distance(gradient, values_of(gpu.gradient(name))) / size;
+    const auto alone = engine(policy::single_device{});
+    for (std::string const& name : alone->parameter_names()) exact->set_parameter(name, values_of(alone->parameter(name)));
+    for (int step = 0; step < steps_; ++step) {
+      kept_step k;
+      for (std::string const& name : exact->trained())
+        k.before[name] = step == 0 ? exact->parameter(name) : kept_[0].before[name];  // of the whole training
+      k.inputs = case_.inputs(random);
+      k.exact = step_kept::of(*exact, exact->step(k.inputs, learning_rate));
+      k.of_one = distances_of(*alone, k);
+      kept_.push_back(std::move(k));
     }
-    if (!(of_one > 0)) return "one device in bf16 computes exactly";
-    if (of_plan <= 2 * of_one) return {};
-    return "gradients are " + std::to_string(of_plan / of_one) + " times as far from f64 as one device's";
+  }
+  distances distances_of(detail::engine& made, kept_step const& k) const {
+    const agreement rule(Type);
+    const fed data(*on_gpu_.graph, k.inputs);
+    distances d{std::abs(made.step(data.feeds()) - k.exact.loss), 0, 0};
+    for (std::string const& name : k.exact.trained()) {
+      std::vector<double> const &gradient = k.exact.gradient(name), &weight = k.exact.parameter(name);
+      const double size = rule.size(gradient), changed = rule.distance(weight, k.before.find(name)->second);
+      if (size > 0) d.gradients += rule.distance(gradient, values_of(made.gradient(name))) / size;
+      if (changed > 0) d.weights += rule.distance(weight, values_of(made.parameter(name))) / changed;
+    }
+    return d;
+  }
+  std::string compare_narrow(detail::engine& gpu) {
+    double loss_of_one = 0;  // its largest: how far a single number is, is a matter of chance
+    for (kept_step const& k : kept_) loss_of_one = std::max(loss_of_one, k.of_one.loss);
+    for (kept_step const& k : kept_) {
+      const distances have = distances_of(gpu, k), &one = k.of_one;
+      agreement rule(Type);
+      rule.loss(k.exact.loss, k.exact.loss + have.loss, loss_of_one);
+      if (!rule.holds())
+        return words({"step ", &k - kept_.data(), ": the loss differs by ", rule.worst(), " of what is allowed"});
+      for (auto const& [what, its, ones] :
+           {std::tuple{"gradients", have.gradients, one.gradients}, std::tuple{"weights", have.weights, one.weights}}) {
+        if (!(ones > 0)) return std::string(what) + ": one device in bf16 computes exactly";
+        if (!(its <= 2 * ones))
+          return words({"step ", &k - kept_.data(), ": ", what, " are ", its / ones, " times as far from f64 as one device's"});
+      }
+    }
+    return keeps_wide_weights(gpu) ? std::string() : "the weights that are kept are numbers of bf16";
+  }
+  // What the optimizer has changed is f32: of its last 16 bits not all are zero.
+  bool keeps_wide_weights(detail::engine& gpu) const {
+    std::size_t narrow_numbers = 0, all = 0;
+    for (std::string const& name : kept_[0].exact.trained())
+      for (double w : values_of(gpu.parameter(name))) {
+        ++all;
+        narrow_numbers += static_cast<double>(static_cast<float>(bfloat16(static_cast<float>(w)))) == w;
+      }
+    return narrow_numbers * 2 < all;
   }
 
   random_case case_;
   unsigned seed_;
+  int steps_;
   on_cuda::detail::traced_with<pretend::launch, Training> on_gpu_;
+  std::vector<kept_step> kept_;
 };
 using trial_narrow = training<in_precision<random_model, bf16>, either_optimizer, clip_norm>;
 }  // namespace
 
-std::unique_ptr<pretended_trial> make_pretended_trial(random_case const& c, unsigned seed, dtype type) {
-  if (type == f64) return std::make_unique<trial_in<trial_double, f64>>(c, seed);
-  if (type == bf16) return std::make_unique<trial_in<trial_narrow, bf16>>(c, seed);
-  return std::make_unique<trial_in<trial_single, f32>>(c, seed);
+std::unique_ptr<pretended_trial> make_pretended_trial(random_case const& c, unsigned seed, dtype type, int steps) {
+  if (type == f64) return std::make_unique<trial_in<trial_double, f64>>(c, seed, steps);
+  if (type == bf16) return std::make_unique<trial_in<trial_narrow, bf16>>(c, seed, steps);
+  return std::make_unique<trial_in<trial_single, f32>>(c, seed, steps);
 }
 
 std::string pretended_fault(unsigned seed) {
@@ -147,7 +208,7 @@ std::string pretended_fault(unsigned seed) {
   const bool experts = seed % 2 != 0;
   const random_case c = make_random_case(random, experts);
   std::string words;
-  const std::string fault = make_pretended_trial(c, seed, experts ? f64 : f32)->fault([&](plan_base& plan) {
+  const std::string fault = make_pretended_trial(c, seed, experts ? f64 : f32, 2)->fault([&](plan_base& plan) {
     std::mt19937 again(seed);
     words = random_plan(plan, again, 8).make();
   });

@@ -86,6 +86,7 @@ class agreement {
     }
   }
 
+  bool of_narrow() const { return narrow_; }
   bool holds() const { return worst_ <= 1; }
   double worst() const { return worst_; }  // of the difference to what is allowed
   std::string const& where() const { return where_; }

@@ -13,6 +13,7 @@
 #include <partita/train/thread_devices.hpp>
 
 #include "agreement.hpp"
+#include "compare_step.hpp"
 #include "memory_rule.hpp"
 #include "program_interpreter.hpp"
 #include "reference.hpp"
@@ -171,22 +172,7 @@ template <class Training, class Exact = Training> class same_training {
                       std::max(rule.allowed(value, largest(value), noise), smallest_of_losses));
         }
       }
-      double most_gradient = 0, most_weight = 0;
-      for (std::string const& name : one.trained()) {
-        most_gradient = std::max(most_gradient, largest(one.gradient(name)));
-        most_weight = std::max(most_weight, largest(one.parameter(name)));
-      }
-      for (std::string const& name : one.trained()) {
-        const int t = tensor_of_parameter(name);
-        const std::vector<double> gradient = one.gradient(name), weight = one.parameter(name);
-        const double noise = rounding(gradient, [&](auto const&e) { return e.gradient(name); }),
-                     of_gradient = rule.allowed(gradient, most_gradient, noise);
-        const std::vector<double> have = all.gather(&program::gradients, t), now = all.gather(&program::stored, t);
-        rule.tensor("gradient of " + name, is_narrow(type) ? exact.gradient(name) : gradient, have, of_gradient);
-        const double apart_from_one = is_narrow(type) ? farthest(gradient, have) : of_gradient;
-        if (training_.optimizer.is_adamw) of_weights.adamw(name, weight, now, gradient, apart_from_one, how.learning_rate);
-        else of_weights.tensor(name, weight, now, of_weights.allowed(weight, most_weight, how.learning_rate * apart_from_one));
-      }
+      compare_step(rule, of_weights, one, exact, of_plan{*this, all}, training_.optimizer.is_adamw, how.learning_rate);
       for (int op = 0; op < g_.ops.size; ++op)  // replicas are equal, of moments too
         if (g_.ops[op].info->source == source_kind::state) (void)all.gather(&program::stored, g_.ops[op].first_output);
       agreement const& worse = rule.worst() >= of_weights.worst() ? rule : of_weights;
@@ -229,6 +215,16 @@ template <class Training, class Exact = Training> class same_training {
       if (k == source_kind::state) same(name, engine.state(name), all.gather(&program::stored, t));
     }
   }
+  struct of_plan {
+    same_training const& of;
+    program_interpreter<graph_type> const& all;
+    std::vector<double> gradient(std::string const& name) const {
+      return all.gather(&program::gradients, of.tensor_of_parameter(name));
+    }
+    std::vector<double> parameter(std::string const& name) const {
+      return all.gather(&program::stored, of.tensor_of_parameter(name));
+    }
+  };
   double loss_of(program_interpreter<graph_type> const& all) const {
     double total = 0;
     for (loss_entry const& l : g_.losses) total += l.weight * all.gather(&program::outputs, g_.ops[l.op].first_output)[0];
