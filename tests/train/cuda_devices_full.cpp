@@ -365,6 +365,14 @@ TEST_CASE("what goes wrong on a pretended GPU is an error that says what and whe
     CHECK_THROWS_WITH_AS(b.pretended(grid_plan{.data = 2}, {.devices = 1}),
                          "the plan is for 2 CUDA devices, the trainer may use 1", pt::error);
   }
+  SUBCASE("options that no device can be made of") {
+    const pretend::machine machine;
+    CHECK_THROWS_WITH_AS(b.pretended(grid_plan{}, {.devices = -1}), Contains("pt::cuda{.devices = -1}: give 0"), pt::error);
+    CHECK_THROWS_WITH_AS(b.pretended(grid_plan{}, {.first_device = -2}), Contains("pt::cuda{.first_device = -2}"), pt::error);
+    for (double seconds : {0.0, -1.0, std::nan("")})
+      CHECK_THROWS_WITH_AS(b.pretended(grid_plan{}, {.timeout_seconds = seconds}), Contains("pt::cuda{.timeout_seconds = "),
+                           pt::error);
+  }
   SUBCASE("too little memory") {
     const pretend::machine machine({.devices = 1, .memory_bytes = 4096});
     const std::string words = thrown(b, grid_plan{});

@@ -63,6 +63,40 @@ TEST_CASE("extents, devices and plans that do not fit") {
                        Contains("fc3"), pt::error);
 }
 
+TEST_CASE("numbers that no training can be made with are refused by name") {
+  const double nan = std::numeric_limits<double>::quiet_NaN(), infinity = std::numeric_limits<double>::infinity();
+  auto refuses = [](auto change, char const* words) {
+    adamw_training t;
+    pt::trainer_options options;
+    pt::cpu devices;
+    change(t, options, devices);
+    CHECK_THROWS_WITH_AS((pt::trainer<adamw_training>{t, small_plan{}, devices, pt::bind<small::sample>(12), options}),
+                         Contains(words), pt::error);
+  };
+  for (double beta : {1.0, 1.5, -0.1, nan}) {
+    refuses([=](auto& t, auto&, auto&) { t.optimizer.beta1 = beta; }, "pt::adamw: beta1 is ");
+    refuses([=](auto& t, auto&, auto&) { t.optimizer.beta2 = beta; }, "pt::adamw: beta2 is ");
+  }
+  refuses([](auto& t, auto&, auto&) { t.optimizer.beta1 = 1; }, "pt::adamw: beta1 is 1.000000; give a number from 0 to below 1");
+  for (double bad : {-1e-8, nan, infinity}) {
+    refuses([=](auto& t, auto&, auto&) { t.optimizer.epsilon = bad; }, "pt::adamw: epsilon is ");
+    refuses([=](auto& t, auto&, auto&) { t.optimizer.weight_decay = bad; }, "pt::adamw: weight_decay is ");
+    refuses([=](auto&, auto& o, auto&) { o.learning_rate = bad < 0 ? nan : bad; }, "the learning rate is ");
+  }
+  refuses([](auto& t, auto&, auto&) { t.optimizer.epsilon = 0; }, "give a finite number above 0");
+  for (double bad : {0.0, -1.0, nan}) refuses([=](auto& t, auto&, auto&) { t.clip.max = bad; }, "pt::clip_norm: max is ");
+  refuses([=](auto&, auto& o, auto&) { o.bucket_bytes = nan; }, "bucket_bytes is nan; give a number of bytes");
+  refuses([](auto&, auto& o, auto&) { o.bucket_bytes = -1; }, "bucket_bytes is -1");
+  refuses([](auto&, auto&, auto& d) { d.threads = -1; }, "pt::cpu{.threads = -1}: give the threads");
+  refuses([](auto&, auto&, auto& d) { d.lanes = -1; }, "pt::cpu{.lanes = -1}: give 1 or 2");
+  refuses([](auto&, auto&, auto& d) { d.lanes = 3; }, "pt::cpu{.lanes = 3}");
+  refuses([](auto&, auto&, auto& d) { d.devices = -1; }, "the plan is for 1 devices, there are -1");
+  adamw_training most;  // what is unusual and makes sense
+  most.optimizer = {.beta1 = 0, .beta2 = 0, .weight_decay = 0};
+  most.clip.max = infinity;
+  CHECK(std::isfinite(make({}, most, {.bucket_bytes = infinity}).step(small_batch<float>().feeds())));
+}
+
 TEST_CASE("an evaluation has the loss that a step returns, and changes nothing") {
   auto t = make({.data = 2, .stages = 2, .micro_batches = 2});
   const small_batch<float> b;

@@ -1,5 +1,7 @@
 #include <doctest/doctest.h>
 
+#include <cmath>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -32,6 +34,16 @@ TEST_CASE("sgd takes the learning rate that is set, from the next step on") {
     const std::vector<double> after = numbers(t.parameter("fc1.weight")), gradient = numbers(t.gradient("fc1.weight"));
     for (std::size_t i = 0; i < before.size(); ++i)
       CHECK(after[i] == doctest::Approx(before[i] - rate * gradient[i]).epsilon(1e-14));
+  }
+}
+
+TEST_CASE("numbers of sgd that make no sense are refused by name") {
+  for (double bad : {1.0, -0.5, std::numeric_limits<double>::quiet_NaN()}) {
+    double_training t;
+    t.optimizer.momentum = bad;
+    CHECK_THROWS_WITH_AS(small_trainer<double_training>({}, t), doctest::Contains("pt::sgd: momentum is "), pt::error);
+    t.optimizer = {.weight_decay = bad == 1 ? INFINITY : bad};
+    CHECK_THROWS_WITH_AS(small_trainer<double_training>({}, t), doctest::Contains("pt::sgd: weight_decay is "), pt::error);
   }
 }
 

@@ -5,8 +5,10 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string_view>
 
 #include <partita/core/list.hpp>
+#include <partita/core/words.hpp>
 #include <partita/device/cpu/cpu.hpp>
 #include <partita/device/cpu/executor.hpp>
 #include <partita/device/cpu/memory.hpp>
@@ -17,6 +19,13 @@
 #include <partita/core/begin_planning_code.hpp>
 
 namespace partita::on_cpu {
+
+// Throws error where no CPU device can be made of these numbers of `what`.
+inline void check_cpu(std::string_view what, int threads, int lanes) {
+  if (threads < 0)
+    throw_error({what, "{.threads = ", threads, "}: give the threads that a device computes with, or 0 to share out the cores"});
+  if (lanes < 0 || lanes > 2) throw_error({what, "{.lanes = ", lanes, "}: give 1 or 2, or 0 for what is faster here"});
+}
 
 // The lanes of a device that shares `cores` cores with `neighbours` devices in all, each with `threads` threads. `set`:
 // the programs of those of them that this process drives.

@@ -268,7 +268,14 @@ template <class Api, class Library> class cuda_source : public device_source {
       : wanted_(wanted),
         launchers_(launchers),
         boxes_(boxes),
-        together_(together ? std::move(together) : std::make_shared<one_process>()) {}
+        together_(together ? std::move(together) : std::make_shared<one_process>()) {
+    auto refuse = [](std::string_view what, word value, std::string_view instead) {
+      throw_error({"pt::cuda{.", what, " = ", value, "}: give ", instead});
+    };
+    if (wanted.devices < 0) refuse("devices", wanted.devices, "0 for as many as the plan needs, or more");
+    if (wanted.first_device < 0) refuse("first_device", wanted.first_device, "a device's number, from 0");
+    if (!(wanted.timeout_seconds > 0)) refuse("timeout_seconds", wanted.timeout_seconds, "a number of seconds above 0");
+  }
   processes& together() override { return *together_; }
   void fit(int count) override {
     int there = 0;

@@ -47,6 +47,8 @@ class engine {
         rate_(finite_rate(options.learning_rate)),
         source_(std::move(source)),
         together_(source_->together()) {
+    if (!(options.bucket_bytes >= 0))
+      throw_error({"bucket_bytes is ", options.bucket_bytes, "; give a number of bytes, or 0 for no buckets"});
     check_extents(g);
     if (const finding f = verify_plan(g, plan_, completed_, false)) throw error(describe(f));
     check_same(together_, what_is_trained());

@@ -250,7 +250,9 @@ class thread_devices final : public local_devices {
 // The devices of pt::cpu.
 class thread_source final : public device_source {
  public:
-  thread_source(cpu wanted, std::span<launcher const> launchers) : wanted_(wanted), launchers_(launchers) {}
+  thread_source(cpu wanted, std::span<launcher const> launchers) : wanted_(wanted), launchers_(launchers) {
+    check_cpu("pt::cpu", wanted.threads, wanted.lanes);
+  }
   processes& together() override { return alone_; }
   void fit(int count) override {
     if (count > wanted_.devices)

@@ -8,6 +8,7 @@
 
 #include <partita/device/cpu/backend.hpp>
 #include <partita/plan/typed_plan.hpp>
+#include <partita/train/checked_numbers.hpp>
 #include <partita/train/engine.hpp>
 #include <partita/train/thread_devices.hpp>
 
@@ -61,6 +62,7 @@ template <class Model> class trainer {
     std::vector<binding> extents(plan.traced().bindings.begin(), plan.traced().bindings.end());
     trainer_options options;
     (note(settings, extents, options), ...);
+    detail::check_training(plan.model());
     traced_for_devices traced = devices.trace(plan.model(), extents);
     start(plan.for_graph(*traced.graph), std::move(traced), options);
   }
@@ -70,6 +72,7 @@ template <class Model> class trainer {
     std::vector<binding> extents;
     trainer_options options;
     (note(settings, extents, options), ...);
+    detail::check_training(model);
     traced_for_devices traced = devices.trace(model, extents);
     plan_base made(*traced.graph);
     policy(made);
@@ -125,6 +128,7 @@ template <class Model> class trainer {
   template <class... Settings> trainer_options follow(training_type const& model, Settings const&... settings) {
     trainer_options options;
     (take(settings, options), ...);
+    detail::check_training(model);
     trace(*graph_, model);
     return options;
   }

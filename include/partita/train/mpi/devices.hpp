@@ -113,6 +113,9 @@ class mpi_devices final : public local_devices {
 class mpi_source final : public device_source {
  public:
   mpi_source(mpi_cpu const& wanted, std::span<launcher const> launchers) : wanted_(wanted), launchers_(launchers) {
+    check_cpu("pt::mpi_cpu", wanted.threads, wanted.lanes);
+    if (wanted.devices < 0)
+      throw_error({"pt::mpi_cpu{.devices = ", wanted.devices, "}: give 0 for one in every process, or more"});
     const int mine = wanted.threads > 0 ? wanted.threads : std::max(1, wanted.world.cores() / wanted.world.neighbours());
     // Scratch is planned alike on all hosts, whose cores may differ.
     const list<int> all = gather(wanted_.world, mine);
