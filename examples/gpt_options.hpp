@@ -119,6 +119,8 @@ struct gpt_options {
   std::string prompt = "// ";
   double temperature = 0.8;
   std::uint64_t evaluate_every = 100;
+  std::string save, resume;
+  std::uint64_t save_every = 0;
   bool demo = false;
 };
 
@@ -172,6 +174,9 @@ struct gpt_command {
     flag("--prompt", o.prompt, "TEXT", "What the sample begins with");
     number("--temperature", o.temperature, 0.0, 1e6, "Of the sample; 0 takes the likeliest byte");
     number("--evaluate-every", o.evaluate_every, 0, most_steps, "Steps between losses on held-out text; 0: one in the end");
+    flag("--save", o.save, "FILE", "A checkpoint (safetensors), written when training ends or is interrupted");
+    number("--save-every", o.save_every, 0, most_steps, "Steps between checkpoints before that; 0: none");
+    flag("--resume", o.resume, "FILE", "Goes on from a checkpoint, under this plan or another one");
     app.add_flag("--demo", o.demo, "First compares six plans with one device, then trains, by default under auto");
   }
 
@@ -185,6 +190,7 @@ struct gpt_command {
     if (o.comm == "mpi" && o.devices && *o.devices != processes)
       throw pt::error(word("--devices", *o.devices) + " and --comm mpi, which has a device in each of " +
                       std::to_string(processes) + " processes");
+    if (o.save_every > 0 && o.save.empty()) throw pt::error(word("--save-every", o.save_every) + " needs --save FILE");
     if (o.hidden % o.heads != 0) throw pt::error(word("--hidden", o.hidden) + " is no multiple of " + word("--heads", o.heads));
     if (o.warm_up && *o.warm_up >= o.steps)
       throw pt::error(word("--warm-up", *o.warm_up) + " leaves nothing of " + word("--steps", o.steps));

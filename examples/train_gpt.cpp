@@ -1,9 +1,12 @@
 // Trains a GPT over bytes under a parallel plan and lets it write:
 //   train_gpt --data book.txt --plan "dp2 x tp2" --layers 6 --hidden 256 --steps 2000
 //   train_gpt --plan auto --report plan.html
+//   train_gpt --plan dp2 --save run.safetensors --save-every 100
+//   train_gpt --plan tp4 --resume run.safetensors
 //   mpirun -n 4 train_gpt --comm mpi --plan "dp2 x tp2"
 // The model is in gpt.hpp, the flags in gpt_options.hpp, the search of --plan auto in gpt_search.hpp, the processes of
-// --comm mpi in gpt_processes.hpp, the comparison of plans that --demo begins with in gpt_compare.hpp.
+// --comm mpi in gpt_processes.hpp, --save and --resume in gpt_checkpoints.hpp, the comparison of plans that --demo begins
+// with in gpt_compare.hpp.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -18,6 +21,7 @@
 #include <partita/plan/file.hpp>
 
 #include "gpt.hpp"
+#include "gpt_checkpoints.hpp"
 #include "gpt_compare.hpp"
 #include "gpt_options.hpp"
 #include "gpt_processes.hpp"
@@ -172,6 +176,7 @@ int run(gpt_command const& command) {
   gpt_options const& o = command.options;
   gpt_processes processes(o.backend, o.comm);
   const parallel plan = command.plan(processes.together().size());
+  gpt_checkpoints checkpoints(o, processes.first());
   const pt::text_data data = read_data(o);
   std::printf("text: %s, a tenth of it held out\n", pt::bytes_text(static_cast<double>(data.size())).c_str());
   const pt::interrupt stop;
@@ -214,7 +219,11 @@ int run(gpt_command const& command) {
                     static_cast<unsigned long long>(step), held_out, unigrams);
       line.message(text);
     };
-    std::uint64_t step = 0, evaluated = 0;
+    if (const std::string told = checkpoints.resume(t); !told.empty()) line.message(told);
+    auto save = [&](bool ends) {
+      if (const std::string told = checkpoints.save(t, ends); !told.empty()) line.message(told);
+    };
+    std::uint64_t step = static_cast<std::uint64_t>(t.steps()), evaluated = 0;
     // [signal]
     // A signal may have reached one process only; all stop after the same step.
     auto is_asked_to_end = [&] { return pt::any(processes.together(), stop.requested()); };
@@ -234,7 +243,9 @@ int run(gpt_command const& command) {
                  .seconds = seconds,
                  .tokens = static_cast<double>(b.inputs.size())});
       if (o.evaluate_every > 0 && step % o.evaluate_every == 0) evaluate(evaluated = step);
+      save(false);
     }
+    save(true);
     if (ends) line.message("asked to end: " + std::to_string(step) + " steps were done");
     if (step > 0 && evaluated != step) evaluate(step);
   }

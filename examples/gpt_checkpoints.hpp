@@ -1,0 +1,49 @@
+// --save, --save-every and --resume: the checkpoints of train_gpt.
+#pragma once
+#include <cstdint>
+#include <string>
+
+#include <partita/partita.hpp>
+#include <partita/train/checkpoint.hpp>
+
+#include "gpt_options.hpp"
+
+// Batches follow from the step and from these flags: with others a training would go on with other text.
+inline pt::checkpoint_notes notes_of(gpt_options const& o) {
+  return {{"batch", std::to_string(o.batch)}, {"length", std::to_string(o.length)}, {"seed", std::to_string(o.seed)}};
+}
+
+class gpt_checkpoints {
+ public:
+  // A mistake in a name is found before a plan is searched, let alone hours later. `first`: the process that has the files.
+  gpt_checkpoints(gpt_options const& o, bool first) : options_(o) {
+    if (first && !o.resume.empty()) const pt::safetensors::reader there(o.resume);
+    if (first && !o.save.empty()) const pt::file_replacement possible(o.save);
+  }
+
+  // The trainer goes on from --resume. Returns what is to be told of it.
+  template <class Trainer> std::string resume(Trainer& t) {
+    if (options_.resume.empty()) return {};
+    const pt::checkpoint_notes written = pt::load(t, options_.resume);
+    saved_ = static_cast<std::uint64_t>(t.steps());
+    std::string text = "resumed from " + options_.resume + " after " + std::to_string(saved_) + " steps";
+    for (auto const& [flag, now] : notes_of(options_))
+      if (const auto then = written.find(flag); then != written.end() && then->second != now)
+        text += "\nnote: it was written with --" + flag + " " + then->second + ", so that the batches that follow are others";
+    if (saved_ >= options_.steps) text += "\nnote: nothing is left of --steps " + std::to_string(options_.steps);
+    return text;
+  }
+  // After a step, or when training ends. Returns what is to be told; empty: nothing was written.
+  template <class Trainer> std::string save(Trainer const& t, bool ends) {
+    const auto done = static_cast<std::uint64_t>(t.steps());
+    const bool is_due = ends || (options_.save_every > 0 && done % options_.save_every == 0);
+    if (options_.save.empty() || !is_due || done == saved_) return {};
+    pt::save(t, options_.save, notes_of(options_));
+    saved_ = done;
+    return "after step " + std::to_string(done) + ": saved to " + options_.save;
+  }
+
+ private:
+  gpt_options const& options_;
+  std::uint64_t saved_ = 0;  // steps that a file has
+};
