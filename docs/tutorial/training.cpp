@@ -1,7 +1,9 @@
 // Tutorial, chapter 3: training under a plan, and what a trainer tells.
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 #include <partita/partita.hpp>
+#include <partita/train/checkpoint.hpp>
 
 namespace pt = partita;
 
@@ -131,4 +133,25 @@ int main() {
   } catch (pt::error const& e) { std::printf("%s\n", e.what()); }
   std::printf("and the next step has a loss of %.2f\n", four.step({{"x", train.pixels}, {"y", train.labels}}));
   // [/finite]
+
+  // [save]
+  pt::save(four, "digits.safetensors", {{"data", "all of it, 61 times"}});
+  // [/save]
+
+  // [load]
+  pt::trainer<training> again{recipe, plan{}, pt::cpu{.devices = 4}, pt::bind<sample>(64)};
+  const pt::checkpoint_notes notes = pt::load(again, "digits.safetensors");
+  std::printf("%lld steps were done; of the data was read: %s\n", static_cast<long long>(again.steps()),
+              notes.at("data").c_str());
+  const float goes_on = four.step({{"x", train.pixels}, {"y", train.labels}});
+  std::printf("the next step has the same loss: %s\n",
+              again.step({{"x", train.pixels}, {"y", train.labels}}) == goes_on ? "yes" : "no");
+  std::printf("and leaves the same bits: %s\n",
+              again.parameter("up.weight").bytes == four.parameter("up.weight").bytes ? "yes" : "no");
+  // [/load]
+
+  // [other]
+  pt::load(one, "digits.safetensors");  // that of one device
+  // [/other]
+  std::filesystem::remove("digits.safetensors");
 }

@@ -132,9 +132,7 @@ class engine {
         all.emplace_back(graph_.name(op).view());
     return all;
   }
-  std::vector<std::string> parameter_names(bool trained_only = false) const {
-    return names_of(source_kind::parameter, trained_only);
-  }
+  std::vector<std::string> parameter_names(bool trained = false) const { return names_of(source_kind::parameter, trained); }
   std::vector<std::string> state_names() const { return names_of(source_kind::state, false); }
   void set_parameter(std::string_view name, feed const& values) { set(name, source_kind::parameter, values); }
   void set_state(std::string_view name, feed const& values) { set(name, source_kind::state, values); }
