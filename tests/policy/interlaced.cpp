@@ -14,11 +14,13 @@ namespace {
 struct batch : pt::axis<"batch", 48> {};
 struct features : pt::axis<"features", 4> {};
 struct words : pt::axis<"words", 1024> {};
+struct inner : pt::axis<"inner", 512> {};
 
 // An embedding, `layers` linears, the logits by the same table.
 struct chain {
   int layers = 4;
   bool decoder = false;  // a second embedding of the same table half way
+  bool wide = false;     // layers of two products, which together have more parameters than the table
   constexpr auto operator()(auto& g) const {
     auto tokens = pt::input<pt::i32, batch>(g, "tokens");
     auto targets = pt::input<pt::i32, batch>(g, "targets");
@@ -27,7 +29,12 @@ struct chain {
     for (int l = 0; l < layers; ++l) {
       auto s = pt::scope(g, "layer", l);
       if (decoder && l == layers / 2) h = h + pt::embedding(targets, table);
-      h = pt::linear(h, pt::param<pt::f32, features, features>(g, "fc.weight"));
+      if (wide) {
+        auto norm = pt::layer_norm(h, pt::param<pt::f32, features>(g, "scale", pt::ones),
+                                   pt::param<pt::f32, features>(g, "bias", pt::zeros));
+        h = h + pt::linear(pt::linear(norm, pt::param<pt::f32, features, inner>(g, "up.weight")),
+                           pt::param<pt::f32, inner, features>(g, "down.weight"));
+      } else h = pt::linear(h, pt::param<pt::f32, features, features>(g, "fc.weight"));
     }
     return pt::cross_entropy(pt::linear(h, table), targets);
   }
@@ -35,7 +42,8 @@ struct chain {
 using training = pt::training<chain>;
 using plan = planned<training>;
 plan interlaced(int stages, int micro, bool in_step, bool decoder = false) {
-  return plan(pt::policy::interlaced_pipeline_of{stages, micro, nullptr, in_step}, training{{stages, decoder}, {}, {}, {}});
+  return plan(pt::policy::interlaced_pipeline_of{stages, micro, nullptr, in_step},
+              training{{stages, decoder, false}, {}, {}, {}});
 }
 constexpr std::int64_t unit = 100000;
 enum part { embedding, layer, logits, other };
@@ -119,6 +127,13 @@ TEST_CASE("what a stage holds, and logits of one micro-batch alone") {
         for (int d = 0; d < stages; ++d)
           CHECK(most[static_cast<std::size_t>(d)] == std::min(micro, in_step ? 2 * (stages - d) - 1 : stages - d));
       }
+}
+
+TEST_CASE("what is spread is the axis of the largest parameter, however many smaller ones another axis has") {
+  const plan p(pt::policy::interlaced_pipeline_of{4, 4}, training{{8, false, true}, {}, {}, {}});
+  REQUIRE(describe(p.wrong_with) == "");
+  CHECK(p.words_of_op(p.find("table.weight", "param")) == "words/4:stage");
+  CHECK(p.words_of_op(p.find("layer.0.up.weight", "param")).find("inner") == std::string::npos);
 }
 
 // A backward turn sends before it makes the gradients of weights, which fill what the next one would wait.

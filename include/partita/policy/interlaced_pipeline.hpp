@@ -13,21 +13,22 @@
 namespace partita::policy {
 
 namespace detail {
-// Of the axes that tensor parallelism may cut, the one that most elements of parameters have; nullptr: there is none.
+// Of the axes that tensor parallelism may cut, the one that the largest parameter has, its longest; nullptr: there is none. (The
+// features of many layers may be more in all, but they are spread over the stages as it is.)
 constexpr axis_info const* heaviest_axis(graph_data const& g, int pieces) {
   axis_info const* best = nullptr;
   double most = 0;
   for (axis_info const* axis : tensor_parallel_axes(g, pieces)) {
-    double elements = 0;
+    double largest = 0;  // elements
     for (int op = 0; op < g.ops.size; ++op) {
       if (g.ops[op].info->source != source_kind::parameter || !op_ref{&g, op}.has(axis)) continue;
       double n = 1;
       for (int d = 0; d < g.ops[op].info->dim_count; ++d)
         if (const std::size_t e = g.extent(g.ops[op].info->dims[d].axis); e != unbound) n *= static_cast<double>(e);
-      elements += n;
+      if (n > largest) largest = n;
     }
-    if (best == nullptr || elements > most) best = axis;
-    most = best == axis ? elements : most;
+    if (best == nullptr || largest > most || (largest == most && g.extent(axis) > g.extent(best))) best = axis;
+    most = best == axis ? largest : most;
   }
   return best;
 }
