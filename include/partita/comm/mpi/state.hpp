@@ -33,21 +33,33 @@ inline void check_mpi(int code, std::string_view call) {
   throw_error({"MPI: ", call, ": ", std::string_view(text, static_cast<std::size_t>(length))});
 }
 
-// How a process waits between two looks. MPI itself looks without end, which keeps those from running that it waits for
-// when there are more processes than cores; so this library looks, gives way, and sleeps.
+// How long processes of MPI wait for what.
+struct mpi_times {
+  // Between two looks for what has arrived. MPI itself looks without end, which keeps those from running that it waits for when
+  // there are more processes than cores; so this library looks, gives way, and sleeps.
+  int looks = 2000;  // without a pause, where cores are to spare
+  int yields = 100;
+  int short_sleeps = 100;
+  std::chrono::microseconds short_sleep{20}, long_sleep{200};
+  std::chrono::milliseconds news{10};    // between two looks for a failure, by who makes no call
+  std::chrono::milliseconds words{500};  // for the reason of a failure to reach the others, before the job ends
+  std::chrono::seconds after_an_end{2};  // for what a process sent before it ended
+};
+inline constexpr mpi_times mpi_waits{};
+
 class mpi_patience {
  public:
-  explicit mpi_patience(bool cores_to_spare) : spins_(cores_to_spare ? 2000 : 0) {}
+  explicit mpi_patience(bool cores_to_spare) : looks_(cores_to_spare ? mpi_waits.looks : 0) {}
   void pause() {
     ++turn_;
-    if (turn_ <= spins_) return;
-    if (turn_ <= spins_ + yields) sched_yield();
-    else std::this_thread::sleep_for(std::chrono::microseconds(turn_ <= spins_ + 2 * yields ? 20 : 200));
+    if (turn_ <= looks_) return;
+    const int later = turn_ - looks_ - mpi_waits.yields;
+    if (later <= 0) sched_yield();
+    else std::this_thread::sleep_for(later <= mpi_waits.short_sleeps ? mpi_waits.short_sleep : mpi_waits.long_sleep);
   }
 
  private:
-  static constexpr int yields = 100;
-  int spins_, turn_ = 0;
+  int looks_, turn_ = 0;
 };
 
 class mpi_state {
@@ -134,7 +146,7 @@ class mpi_state {
         stops = is_aborted();
         if (stops) leave();
         for (end_of const& each : ended_)  // what it sent before may arrive after the news of its end
-          if (missing(each.rank) && clock::now() - each.heard > std::chrono::seconds(2)) {
+          if (missing(each.rank) && clock::now() - each.heard > mpi_waits.after_an_end) {
             leave();
             throw_error(
                 {"rank ", each.rank, " has ended, and rank ", rank_, " waits for it; every process must make the same calls"});
@@ -177,9 +189,9 @@ class mpi_state {
     }
     MPI_Comm_free(&control_);
   }
-  // Gives what was told the time to arrive, for as long as this takes and at most `most`.
-  void flush(std::chrono::milliseconds most) {
-    const auto end = std::chrono::steady_clock::now() + most;
+  // Gives what was told the time to arrive, for as long as this takes and not longer.
+  void flush() {
+    const auto end = std::chrono::steady_clock::now() + mpi_waits.words;
     for (int done = 0; done == 0 && std::chrono::steady_clock::now() < end;) {
       {
         const std::scoped_lock lock(calls_);

@@ -57,8 +57,8 @@ class mpi final : public processes {
     // The program may say what went wrong before it exits, which is when the job ends. Who only heard of it leaves the
     // first word to who failed.
     if (unwinding && !state_->is_aborted()) state_->stop(words({"rank ", rank(), " failed first: an exception ended it"}));
-    state_->flush(std::chrono::milliseconds(500));
-    if (!state_->failed_here()) std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    state_->flush();
+    if (!state_->failed_here()) std::this_thread::sleep_for(detail::comm::mpi_waits.words);
     std::atexit([] {
       int over = 0;  // by a program that has made MPI ready itself
       MPI_Finalized(&over);
@@ -130,7 +130,7 @@ class mpi final : public processes {
   void watch() {
     while (!state_->is_aborted()) {
       if (is_leaving_.load(std::memory_order_acquire)) return;
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      std::this_thread::sleep_for(detail::comm::mpi_waits.news);
       const std::scoped_lock lock(state_->calls());
       state_->poll();
     }
@@ -141,7 +141,7 @@ class mpi final : public processes {
         listeners = std::exchange(listeners_, {});
       }
       for (auto const& each : listeners) each(state_->reason());
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      std::this_thread::sleep_for(detail::comm::mpi_waits.news);
     }
   }
   mpi(int* argc, char*** argv) : exceptions_before_(std::uncaught_exceptions()) {
