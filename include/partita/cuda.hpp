@@ -1,7 +1,6 @@
 // CUDA devices, with NCCL between them, for trainers: `pt::trainer<training> t{plan, pt::cuda{}, ...}`. A program's .cpp
 // includes this; its kernels are instantiated in one .cu (device/cuda/kernels.hpp). Links partita::cuda.
 #pragma once
-#include <cstdlib>
 #include <memory>
 #include <span>
 #include <utility>
@@ -19,11 +18,12 @@ namespace partita {
 struct cuda : on_cuda::cuda_options {
   std::shared_ptr<processes> together{};  // other processes that train with this one; a pt::mpi is one
 
-  // One of WORLD_SIZE processes, as torchrun and Slurm start them. Its first device is LOCAL_RANK's.
+  // One of WORLD_SIZE processes, as torchrun and Slurm start them. Its first device is LOCAL_RANK's. Throws error that names the
+  // variable which is missing or wrong.
   static cuda from_environment() {
     cuda made;
     made.together = std::make_shared<socket_processes>(meeting_place::from_environment());
-    if (char const* const local = std::getenv("LOCAL_RANK")) made.first_device = std::atoi(local);
+    made.first_device = meeting_place::local_rank_from_environment();
     return made;
   }
 

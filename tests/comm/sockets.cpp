@@ -4,8 +4,10 @@
 #include <chrono>
 #include <cstdlib>
 #include <future>
+#include <initializer_list>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <partita/comm/sockets/processes.hpp>
@@ -110,25 +112,87 @@ TEST_CASE("a process that ends without a word is noticed") {
 
 TEST_CASE("strangers at the port") {
   const int port = free_port();
-  std::thread silent([port] {  // comes first, says nothing, stays
-    const auto it = pt::detail::sockets::connect("127.0.0.1", port, pt::detail::sockets::clock::now() + std::chrono::seconds(10));
+  std::string thrown[2];
+  auto process = [&](int me) {
+    try {
+      pt::socket_processes p({.rank = me, .size = 2, .port = port, .timeout_seconds = 2});
+      // longer than was left for others to come
+      if (me == 1) std::this_thread::sleep_for(std::chrono::milliseconds(1700));
+      CHECK(pt::gather(p, p.rank())[1] == 1);
+    } catch (pt::error const& e) { thrown[me] = e.what(); }
+  };
+  std::thread first(process, 0);
+  {  // comes first, says nothing, stays
+    using namespace pt::detail::sockets;
+    const connection silent = connect("127.0.0.1", port, pt::detail::sockets::clock::now() + std::chrono::seconds(2));
+    std::thread second(process, 1);
     char nothing = 0;
-    CHECK_FALSE(it.receive(&nothing, 1));  // sent away
-  });
-  const auto thrown = each_of(
-      2,
-      [](pt::socket_processes& p) {
-        if (p.rank() == 1)
-          std::this_thread::sleep_for(std::chrono::milliseconds(1700));  // longer than was left for others to come
-        CHECK(pt::gather(p, p.rank())[1] == 1);
-      },
-      port, 2);
-  for (std::string const& t : thrown) CHECK(t.empty());
-  silent.join();
+    CHECK_FALSE(silent.receive(&nothing, 1));  // sent away
+    second.join();
+  }
+  first.join();
+  CHECK((thrown[0].empty() && thrown[1].empty()));
   const int taken = free_port();
   const auto listener = pt::detail::sockets::listen(taken, 1);  // takes in whoever comes, and never says a word
   CHECK_THROWS_WITH_AS(pt::socket_processes({.rank = 1, .size = 2, .port = taken, .timeout_seconds = 0.2}),
                        Contains("that all 2 have come"), pt::error);
+}
+
+TEST_CASE("who leaves first neither hides another's failure nor keeps the news from the rest") {
+  const auto thrown = each_of(3, [&](pt::socket_processes& p) {
+    pt::barrier(p);
+    if (p.rank() == 0) return;
+    if (p.rank() == 1) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));  // process 0 has said goodbye
+      throw pt::error("out of paper");
+    }
+    std::promise<std::string> heard;
+    p.on_abort([&](std::string const& reason) { heard.set_value(reason); });
+    CHECK(heard.get_future().get() == "process 1 failed first: an exception ended it");
+  });
+  CHECK(thrown == std::vector<std::string>{"", "out of paper", ""});
+}
+
+TEST_CASE("a call that waits for who has left is an error on all that are left") {
+  for (int leaves : {0, 1}) {
+    const auto thrown = each_of(3, [&](pt::socket_processes& p) {
+      pt::barrier(p);
+      if (p.rank() == leaves) return;
+      (void)pt::gather(p, 1, "a loss");
+    });
+    CHECK(thrown[static_cast<std::size_t>(leaves)].empty());
+    for (int other : {0, 1, 2}) {
+      if (other == leaves) continue;
+      std::string const& words = thrown[static_cast<std::size_t>(other)];
+      CAPTURE(words);
+      CHECK(words.find("process " + std::to_string(leaves) + " has ended, and process ") != std::string::npos);
+      CHECK(words.find(" waits for it, for a loss") != std::string::npos);
+    }
+  }
+}
+
+TEST_CASE("processes of hosts that are pretended by addresses, and a number that two have") {
+  const int port = free_port(), another = free_port();
+  std::vector<std::string> thrown(3);
+  auto process = [&](int me, int claimed, char const* host, int at) {
+    try {
+      pt::socket_processes p({.rank = claimed, .size = 3, .host = host, .port = at, .timeout_seconds = 5});
+      CHECK(pt::gather(p, me) == pt::list<int>{0, 1, 2});
+    } catch (pt::error const& e) { thrown[static_cast<std::size_t>(me)] = e.what(); }
+  };
+  auto run = [&](int last, int at) {
+    std::thread one(process, 1, 1, "127.0.0.1", at), two(process, 2, last, "127.0.0.2", at);
+    process(0, 0, "", at);
+    one.join();
+    two.join();
+  };
+  run(2, port);
+  CHECK(thrown == std::vector<std::string>(3));
+  run(1, another);
+  CHECK(thrown[0] == "two processes say that their RANK is 1");
+  // Of those who were refused one may have been let in by neither connection.
+  for (int me : {1, 2}) CHECK_FALSE(thrown[static_cast<std::size_t>(me)].empty());
+  CHECK((thrown[1] + thrown[2]).find("process 1 came to process 0 for nothing: two processes say") != std::string::npos);
 }
 
 TEST_CASE("processes that do not come, and what the environment lacks") {
@@ -136,20 +200,71 @@ TEST_CASE("processes that do not come, and what the environment lacks") {
                        Contains("of 3 processes these have not come to port"), pt::error);
   CHECK_THROWS_WITH_AS(pt::socket_processes({.rank = 1, .size = 2, .port = free_port(), .timeout_seconds = 0.1}),
                        Contains("process 1 has not reached process 0 at 127.0.0.1:"), pt::error);
-  for (char const* name : {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "PARTITA_PORT"}) unsetenv(name);
-  auto read = [] { return pt::meeting_place::from_environment(); };
+  CHECK_THROWS_WITH_AS(pt::socket_processes({.rank = 1, .size = 2, .host = "no machine", .timeout_seconds = 0.1}),
+                       "MASTER_ADDR \"no machine\" is the name of no machine", pt::error);
+  CHECK_THROWS_WITH_AS(pt::socket_processes({.rank = 2, .size = 2}), "process 2 of 2 cannot be", pt::error);
+  CHECK_THROWS_WITH_AS(pt::socket_processes({.size = 2, .port = 70000}), Contains("at port 70000"), pt::error);
+  CHECK_THROWS_WITH_AS(pt::socket_processes({.size = 2, .timeout_seconds = 0}), Contains("give a time above 0"), pt::error);
+}
+
+namespace {
+// As long as it lives, of all variables by which processes find each other these alone are set.
+struct environment {
+  static constexpr char const* names[]{"RANK",       "WORLD_SIZE",   "MASTER_ADDR",  "MASTER_PORT",  "PARTITA_PORT",
+                                       "LOCAL_RANK", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"};
+  environment(std::initializer_list<std::pair<char const*, char const*>> set) {
+    for (char const* name : names) unsetenv(name);
+    for (auto const& [name, value] : set) setenv(name, value, 1);
+  }
+  ~environment() {
+    for (char const* name : names) unsetenv(name);
+  }
+};
+pt::meeting_place read() { return pt::meeting_place::from_environment(); }
+}  // namespace
+
+TEST_CASE("the environment that torchrun gives, and Slurm") {
+  {
+    const environment torchrun{{"RANK", "1"},       {"WORLD_SIZE", "2"},   {"MASTER_ADDR", "localhost"}, {"MASTER_PORT", "29400"},
+                               {"LOCAL_RANK", "3"}, {"SLURM_PROCID", "7"}, {"SLURM_NTASKS", "9"}};
+    const pt::meeting_place at = read();
+    CHECK((at.rank == 1 && at.size == 2 && at.host == "localhost" && at.port == 29401));
+    CHECK(pt::meeting_place::local_rank_from_environment() == 3);
+    setenv("PARTITA_PORT", "5000", 1);
+    CHECK(read().port == 5000);
+  }
+  {
+    const environment slurm{
+        {"SLURM_PROCID", "5"}, {"SLURM_NTASKS", "6"}, {"SLURM_LOCALID", "1"}, {"MASTER_ADDR", "node7"}, {"MASTER_PORT", "29400"}};
+    const pt::meeting_place at = read();
+    CHECK((at.rank == 5 && at.size == 6 && at.host == "node7" && at.port == 29401));
+    CHECK(pt::meeting_place::local_rank_from_environment() == 1);
+  }
+  const environment alone{{"RANK", "0"}, {"WORLD_SIZE", "1"}};
+  CHECK(read().size == 1);
+  CHECK(pt::meeting_place::local_rank_from_environment() == 0);
+}
+
+TEST_CASE("what the environment lacks, or has wrong, is said by its name") {
+  const environment none{};
   CHECK_THROWS_WITH_AS(read(), Contains("RANK is not set; torchrun sets it"), pt::error);
-  setenv("RANK", "2", 1);
-  setenv("WORLD_SIZE", "two", 1);
-  CHECK_THROWS_WITH_AS(read(), "WORLD_SIZE is \"two\", not a number of 1 or more", pt::error);
-  setenv("WORLD_SIZE", "2", 1);
-  CHECK_THROWS_WITH_AS(read(), "RANK is 2, but WORLD_SIZE is 2", pt::error);
-  setenv("RANK", "1", 1);
-  CHECK_THROWS_WITH_AS(read(), Contains("MASTER_ADDR is not set"), pt::error);
-  setenv("MASTER_ADDR", "localhost", 1);
-  setenv("MASTER_PORT", "29400", 1);
-  CHECK(read().port == 29401);
-  setenv("PARTITA_PORT", "5000", 1);
-  const pt::meeting_place at = read();
-  CHECK((at.rank == 1 && at.size == 2 && at.host == "localhost" && at.port == 5000));
+  auto refuses = [](char const* name, char const* value, char const* words) {
+    const environment good{{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "localhost"}, {"MASTER_PORT", "29400"}};
+    if (value == nullptr) unsetenv(name);
+    else setenv(name, value, 1);
+    CHECK_THROWS_WITH_AS(read(), Contains(words), pt::error);
+  };
+  for (char const* bad : {"", "one", "-1", "1x", "1.5", "99999999999999999999"})
+    refuses("RANK", bad, (std::string("RANK is \"") + bad + "\", not a number from 0").c_str());
+  for (char const* bad : {"two", "0", "-2"})
+    refuses("WORLD_SIZE", bad, (std::string("WORLD_SIZE is \"") + bad + "\", not a number from 1").c_str());
+  refuses("RANK", "2", "RANK is 2, but WORLD_SIZE is 2");
+  refuses("WORLD_SIZE", nullptr, "WORLD_SIZE is not set");
+  refuses("MASTER_ADDR", nullptr, "MASTER_ADDR is not set: the name of the machine of process 0; with Slurm: export");
+  refuses("MASTER_ADDR", "", "MASTER_ADDR is not set");
+  refuses("MASTER_PORT", nullptr, "MASTER_PORT is not set");
+  for (char const* bad : {"0", "65535", "http"}) refuses("MASTER_PORT", bad, "not a number from 1 to 65534");
+  refuses("PARTITA_PORT", "65536", "PARTITA_PORT is \"65536\", not a number from 1 to 65535");
+  const environment local{{"LOCAL_RANK", "first"}};
+  CHECK_THROWS_WITH_AS(pt::meeting_place::local_rank_from_environment(), Contains("LOCAL_RANK is \"first\""), pt::error);
 }

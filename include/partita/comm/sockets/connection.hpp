@@ -29,6 +29,9 @@ class connection {
     const int on = 1;
     setsockopt(descriptor_, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     setsockopt(descriptor_, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+    // A machine that is there no more says nothing: it is asked after 10 s of silence, and given up after 20 s more.
+    for (auto const& [option, value] : {std::pair{TCP_KEEPIDLE, 10}, std::pair{TCP_KEEPINTVL, 5}, std::pair{TCP_KEEPCNT, 4}})
+      setsockopt(descriptor_, IPPROTO_TCP, option, &value, sizeof value);
   }
   connection(connection&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
   connection& operator=(connection&& other) noexcept {
@@ -46,6 +49,10 @@ class connection {
     const timeval wait{time.count() / 1000, time.count() % 1000 * 1000};
     setsockopt(descriptor_, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof wait);
     setsockopt(descriptor_, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof wait);
+  }
+  // The other side is told that nothing more comes; what was sent before arrives.
+  void end_sending() const {
+    if (descriptor_ >= 0) ::shutdown(descriptor_, SHUT_WR);
   }
   // Who sends or receives, on any thread, is told that the other side has gone.
   void shut() const {
@@ -98,33 +105,47 @@ inline connection accept(connection const& listener, clock::time_point end) {
   const int made = ::accept(listener.descriptor(), nullptr, nullptr);
   return made < 0 ? connection() : connection(made);
 }
+// At every address of this machine, of IPv6 where it has any.
 inline connection listen(int port, int others) {
-  connection made(::socket(AF_INET, SOCK_STREAM, 0));
-  const int on = 1;
-  setsockopt(made.descriptor(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  sockaddr_in at{};
-  at.sin_family = AF_INET;
-  at.sin_addr.s_addr = htonl(INADDR_ANY);
-  at.sin_port = htons(static_cast<std::uint16_t>(port));
-  if (::bind(made.descriptor(), reinterpret_cast<sockaddr const*>(&at), sizeof at) != 0 ||
-      ::listen(made.descriptor(), 2 * others + 8) != 0)
-    throw_error({"process 0 cannot listen at port ", port, ": ", std::strerror(errno), "; give another one in PARTITA_PORT"});
-  return made;
+  const int on = 1, off = 0;
+  int why = 0;
+  for (int family : {AF_INET6, AF_INET}) {
+    const int descriptor = ::socket(family, SOCK_STREAM, 0);
+    if (descriptor < 0) continue;
+    connection made(descriptor);
+    setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (family == AF_INET6) setsockopt(descriptor, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
+    sockaddr_in6 of_6{};
+    of_6.sin6_family = AF_INET6;
+    of_6.sin6_port = htons(static_cast<std::uint16_t>(port));  // the address is all zeros: any
+    sockaddr_in of_4{};
+    of_4.sin_family = AF_INET;
+    of_4.sin_port = of_6.sin6_port;
+    auto const* const at =
+        family == AF_INET6 ? reinterpret_cast<sockaddr const*>(&of_6) : reinterpret_cast<sockaddr const*>(&of_4);
+    if (::bind(descriptor, at, family == AF_INET6 ? sizeof of_6 : sizeof of_4) == 0 && ::listen(descriptor, 2 * others + 8) == 0)
+      return made;
+    why = errno;
+    if (why == EADDRINUSE || why == EACCES) break;
+  }
+  throw_error({"process 0 cannot listen at port ", port, ": ", std::strerror(why), "; give another one in PARTITA_PORT"});
 }
 // Tries until it is let in; one that is not open when it was not by `end`.
 inline connection connect(std::string const& host, int port, clock::time_point end) {
   addrinfo hints{}, *found = nullptr;
-  hints.ai_family = AF_INET;
+  hints.ai_family = AF_UNSPEC;
   hints.ai_socktype = SOCK_STREAM;
   if (getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found) != 0 || found == nullptr)
-    throw_error({"MASTER_ADDR ", host, " is the name of no machine"});
+    throw_error({"MASTER_ADDR \"", host, "\" is the name of no machine"});
   connection made;
-  while (!made.is_open()) {
-    connection tried(::socket(AF_INET, SOCK_STREAM, 0));
+  for (addrinfo const* at = found; !made.is_open();) {
+    connection tried(::socket(at->ai_family, SOCK_STREAM, 0));
     tried.wait_at_most(left_until(end));  // a machine that does not answer
-    if (::connect(tried.descriptor(), found->ai_addr, found->ai_addrlen) == 0) made = std::move(tried);
+    if (::connect(tried.descriptor(), at->ai_addr, at->ai_addrlen) == 0) made = std::move(tried);
     if (!made.is_open() && clock::now() > end) break;
-    if (!made.is_open()) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    at = at->ai_next;
+    if (at == nullptr && !made.is_open()) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    if (at == nullptr) at = found;
   }
   freeaddrinfo(found);
   return made;

@@ -3,12 +3,14 @@
 #pragma once
 #include <poll.h>
 
-#include <atomic>
+#include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <exception>
 #include <functional>
 #include <mutex>
 #include <span>
@@ -35,29 +37,40 @@ struct meeting_place {
   double timeout_seconds = 60;  // for the processes to come
 
   // Throws error that names the variable which is missing or wrong. The port is PARTITA_PORT, else the one after
-  // MASTER_PORT, where torchrun has a server of its own.
+  // MASTER_PORT, where torchrun has a server of its own. Where srun has started the processes, it has said rank and size.
   static meeting_place from_environment() {
     meeting_place at;
-    at.rank = number("RANK", 0);
-    at.size = number("WORLD_SIZE", 1);
+    at.rank = number("RANK", "SLURM_PROCID", 0, most_processes);
+    at.size = number("WORLD_SIZE", "SLURM_NTASKS", 1, most_processes);
     if (at.rank >= at.size) throw_error({"RANK is ", at.rank, ", but WORLD_SIZE is ", at.size});
-    if (char const* host = std::getenv("MASTER_ADDR")) at.host = host;
-    else if (at.size > 1) throw_error({"MASTER_ADDR is not set: the name of the machine of process 0"});
-    at.port = std::getenv("PARTITA_PORT") != nullptr ? number("PARTITA_PORT", 1)
-              : at.size > 1                          ? number("MASTER_PORT", 1) + 1
+    if (char const* const host = std::getenv("MASTER_ADDR"); host != nullptr && *host != '\0') at.host = host;
+    else if (at.size > 1)
+      throw_error(
+          {"MASTER_ADDR is not set: the name of the machine of process 0; with Slurm: "
+           "export MASTER_ADDR=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head -n 1)"});
+    at.port = std::getenv("PARTITA_PORT") != nullptr ? number("PARTITA_PORT", nullptr, 1, 65535)
+              : at.size > 1                          ? number("MASTER_PORT", nullptr, 1, 65534) + 1
                                                      : at.port;
     return at;
   }
+  // The place of this process among those of its machine, by LOCAL_RANK or Slurm's word for it; 0 where neither is set.
+  static int local_rank_from_environment() {
+    const bool is_said = std::getenv("LOCAL_RANK") != nullptr || std::getenv("SLURM_LOCALID") != nullptr;
+    return is_said ? number("LOCAL_RANK", "SLURM_LOCALID", 0, most_processes) : 0;
+  }
 
  private:
-  static int number(char const* name, int least) {
-    char const* const text = std::getenv(name);
-    if (text == nullptr)
-      throw_error({name, " is not set; torchrun sets it, with Slurm: RANK=$SLURM_PROCID WORLD_SIZE=$SLURM_NTASKS"});
+  static constexpr int most_processes = 1000000;
+  static int number(char const* name, char const* of_slurm, int least, int most) {
+    char const* text = std::getenv(name);
+    if (text == nullptr && of_slurm != nullptr)
+      if (text = std::getenv(of_slurm); text != nullptr) name = of_slurm;
+    if (text == nullptr) throw_error({name, " is not set; torchrun sets it, and so does a script that starts processes itself"});
     char* end = nullptr;
+    errno = 0;
     const long value = std::strtol(text, &end, 10);
-    if (end == text || *end != '\0' || value < least || value > 1000000)
-      throw_error({name, " is \"", text, "\", not a number of ", least, " or more"});
+    if (end == text || *end != '\0' || errno != 0 || value < least || value > most)
+      throw_error({name, " is \"", text, "\", not a number from ", least, " to ", most});
     return static_cast<int>(value);
   }
 };
@@ -67,8 +80,15 @@ struct meeting_place {
 class socket_processes final : public processes {
  public:
   // Returns when all have come; throws error that says which have not.
-  explicit socket_processes(meeting_place const& at) : rank_(at.rank), size_(at.size), peers_(static_cast<std::size_t>(at.size)) {
+  explicit socket_processes(meeting_place const& at)
+      : rank_(at.rank),
+        size_(at.size),
+        peers_(static_cast<std::size_t>(std::max(at.size, 0))),
+        exceptions_before_(std::uncaught_exceptions()) {
+    if (at.size < 1 || at.rank < 0 || at.rank >= at.size) throw_error({"process ", at.rank, " of ", at.size, " cannot be"});
     if (size_ == 1) return;
+    if (at.port < 1 || at.port > 65535) throw_error({"processes cannot meet at port ", at.port, ": give one from 1 to 65535"});
+    if (!(at.timeout_seconds > 0)) throw_error({"processes cannot meet within ", at.timeout_seconds, " s: give a time above 0"});
     const auto end = detail::sockets::clock::now() + std::chrono::milliseconds(static_cast<long>(at.timeout_seconds * 1000));
     if (rank_ == 0) gather_others(at, end);
     else join(at, end);
@@ -76,17 +96,21 @@ class socket_processes final : public processes {
   }
   socket_processes(socket_processes const&) = delete;
   socket_processes& operator=(socket_processes const&) = delete;
+  // Where an exception takes it away the others are told that this process has failed. Otherwise process 0 stays until all have
+  // gone: without it they would not hear of one another, and one that waits for a GPU would wait in vain.
   ~socket_processes() override {
+    if (size_ == 1) return;
+    if (std::uncaught_exceptions() > exceptions_before_) abort("an exception ended it");
     {
       const std::scoped_lock lock(telling_);
-      leaving_ = true;
-      for (peer const& each : peers_)
-        if (each.news.is_open()) {
-          tell(each, {});  // goodbye
-          ::shutdown(each.news.descriptor(), SHUT_WR);
-        }
+      const bool stays = rank_ == 0 && reason_.empty();
+      silent_ = !stays;
+      for (peer const& each : peers_) {
+        if (each.news.is_open()) tell(each, {});  // goodbye
+        each.data.end_sending();                  // who asks for data waits in vain
+        if (!stays) each.news.shut();
+      }
     }
-    for (peer const& each : peers_) ::shutdown(each.news.descriptor(), SHUT_RD);
     if (watcher_.joinable()) watcher_.join();
   }
 
@@ -99,29 +123,34 @@ class socket_processes final : public processes {
     throw_if_aborted();
     const auto me = static_cast<std::size_t>(rank_);
     bool good = true;
+    std::size_t missing = 0;
     const std::uint64_t purpose = hash(what);
     if (rank_ != 0) {
       good = peers_[0].data.send(&purpose, sizeof purpose) && (bytes[me] == 0 || peers_[0].data.send(mine, bytes[me])) &&
              peers_[0].data.receive(to, begin.back());
     } else {
       if (bytes[0] > 0) std::memcpy(to, mine, bytes[0]);
-      for (std::size_t p = 1; p < peers_.size(); ++p) {
+      for (std::size_t p = 1; p < peers_.size() && good; ++p) {
         std::uint64_t other = 0;
-        good = good && peers_[p].data.receive(&other, sizeof other);
+        missing = p;
+        good = peers_[p].data.receive(&other, sizeof other);
         if (good && other != purpose) {
           abort(words({"process ", p, " makes another call than \"", what, "\", which process 0 makes"}));
           throw_if_aborted();
         }
         good = good && peers_[p].data.receive(to + begin[p], bytes[p]);
       }
-      for (std::size_t p = 1; p < peers_.size(); ++p) good = good && peers_[p].data.send(to, begin.back());
+      for (std::size_t p = 1; p < peers_.size() && good; ++p) good = peers_[missing = p].data.send(to, begin.back());
     }
     if (good) return;
     {
       std::unique_lock lock(mutex_);
-      news_.wait_for(lock, std::chrono::seconds(2), [this] { return aborted_; });  // why may be on its way
+      const bool& left = peers_[missing].said_goodbye;
+      news_.wait_for(lock, std::chrono::seconds(2), [&] { return aborted_ || left; });  // why may be on its way
     }
-    spread("a process has ended", -1);
+    spread(words({"process ", missing, " has ended, and process ", rank_, " waits for it, for ", what,
+                  "; every process must make the same calls"}),
+           -1);
     throw_if_aborted();
   }
   void abort(std::string reason) override { spread(words({"process ", rank_, " failed first: ", reason}), -1); }
@@ -140,11 +169,26 @@ class socket_processes final : public processes {
  private:
   struct peer {
     detail::sockets::connection data, news;
-    bool gone = false;  // said goodbye; the watcher's alone
+    bool said_goodbye = false;  // written by the watcher, under mutex_
+    bool gone = false;          // the watcher's alone
   };
   using greeting = detail::sockets::greeting;
 
   void gather_others(meeting_place const& at, detail::sockets::clock::time_point end) {
+    try {
+      take_in_others(at, end);
+    } catch (error const& e) {  // those who have come are told why they came for nothing
+      const std::string why = e.what();
+      const greeting refused{.rank = 0, .size = -static_cast<std::int32_t>(why.size())};
+      for (peer const& each : peers_)
+        if (each.data.is_open() && each.data.send(&refused, sizeof refused)) each.data.send(why.data(), why.size());
+      throw;
+    }
+    const greeting mine{.rank = 0, .size = size_};
+    for (std::size_t p = 1; p < peers_.size(); ++p)
+      if (!peers_[p].data.send(&mine, sizeof mine)) throw_error({"process ", p, " came and has ended"});
+  }
+  void take_in_others(meeting_place const& at, detail::sockets::clock::time_point end) {
     const detail::sockets::connection listener = detail::sockets::listen(at.port, size_);
     for (int come = 0; come < 2 * (size_ - 1);) {
       detail::sockets::connection made = detail::sockets::accept(listener, end);
@@ -161,9 +205,6 @@ class socket_processes final : public processes {
       place = std::move(made);
       ++come;
     }
-    const greeting mine{.rank = 0, .size = size_};
-    for (std::size_t p = 1; p < peers_.size(); ++p)
-      if (!peers_[p].data.send(&mine, sizeof mine)) throw_error({"process ", p, " came and has ended"});
   }
   [[noreturn]] void throw_missing(meeting_place const& at) const {
     std::string missing;
@@ -185,6 +226,11 @@ class socket_processes final : public processes {
     if (!from_0.receive(&its, sizeof its) || its.magic != greeting{}.magic)
       throw_error({"process ", rank_, " came to process 0 at ", at.host, ":", at.port, ", which has not said within ",
                    at.timeout_seconds, " s that all ", size_, " have come"});
+    if (its.size < 0) {
+      std::string why(static_cast<std::size_t>(-static_cast<std::int64_t>(its.size)) % 65536, '\0');
+      if (!from_0.receive(why.data(), why.size())) why = "it has ended";
+      throw_error({"process ", rank_, " came to process 0 for nothing: ", why});
+    }
     from_0.wait_at_most({});
     peers_[0].news.wait_at_most({});
   }
@@ -224,10 +270,17 @@ class socket_processes final : public processes {
       what.resize(bytes);
       good = peers_[from].news.receive(what.data(), bytes);
     }
-    if (!good || bytes == 0) peers_[from].gone = true;
-    if (leaving_) return;
-    if (!good) spread(words({"process ", from, " has ended without a word"}), static_cast<int>(from));
-    else if (bytes > 0) spread(std::move(what), static_cast<int>(from));
+    if (good && bytes == 0) {  // it may have news of others still
+      {
+        const std::scoped_lock lock(mutex_);
+        peers_[from].said_goodbye = true;
+      }
+      news_.notify_all();
+    } else if (good) spread(std::move(what), static_cast<int>(from));
+    else {
+      peers_[from].gone = true;
+      if (!peers_[from].said_goodbye) spread(words({"process ", from, " has ended without a word"}), static_cast<int>(from));
+    }
   }
 
   // The first reason counts. All others are told it before anything here acts on it: who hears of it here may leave,
@@ -236,7 +289,7 @@ class socket_processes final : public processes {
     bool first = false;
     {
       const std::scoped_lock lock(telling_);
-      if (leaving_) return;
+      if (silent_) return;
       first = reason_.empty();
       if (first) reason_ = std::move(reason);
       for (std::size_t p = 0; p < peers_.size(); ++p)
@@ -269,7 +322,8 @@ class socket_processes final : public processes {
   std::condition_variable news_;
   bool aborted_ = false;
   std::vector<std::function<void(std::string const&)>> listeners_;
-  std::atomic<bool> leaving_{false};
+  bool silent_ = false;  // under telling_: nobody is told anything any more
+  int exceptions_before_;
   std::thread watcher_;
 };
 
