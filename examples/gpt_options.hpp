@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
+#include <limits>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 #include <CLI/CLI.hpp>
 
@@ -105,13 +108,13 @@ inline constexpr const char* largest_plan_of_demo = "dp2 x tp2 x pp2";
 
 struct gpt_options {
   std::string data;  // empty: this project's own text
-  std::string plan, report;
+  std::string plan, save_plan, report;
   std::string backend = "cpu", comm = "threads";
   std::optional<int> devices;
   int threads = 0;
   int layers = 4, hidden = 128, heads = 4, length = 64, batch = 16;
   std::uint64_t steps = 600;
-  double learning_rate = 3e-3;
+  double learning_rate = 3e-3, beta1 = 0.9, beta2 = 0.99;  // for trainings of hundreds of steps, not of hundreds of thousands
   std::optional<std::uint64_t> warm_up;
   double clip = 1, weight_decay = 0.1, dropout = 0;
   std::uint64_t seed = 1;
@@ -138,15 +141,18 @@ struct gpt_command {
       return made;
     };
     auto number = [&](const char* name, auto& value, auto least, auto most, const char* text) {
-      flag(name, value, "N", text)->check(CLI::Range(least, most).description(""));
+      flag(name, value, "N", text)->check(between(least, most));
     };
     constexpr int many = 1 << 20, most_steps = 1 << 30;
+    constexpr double below_one = 0.999999;
     flag("--data", o.data, "PATH", "A file, or a folder of text files; by default this project's own text");
     flag("--plan", o.plan, "WORDS",
          "dpN replicas, tpN devices to a layer, ppN stages, mN micro-batches,\n"
          "an order of stages (1f1b, gpipe, interleaved, h1, h2, v),\n"
          "as in \"dp2 x tp2 x pp2 m4\"; by default all devices are replicas.\n"
-         "auto: measures this machine and searches the best plan for its devices");
+         "auto: measures this machine and searches the best plan for its devices.\n"
+         "A word with a dot or a slash, as plan.json, is a plan file");
+    flag("--save-plan", o.save_plan, "FILE", "The plan that is trained under, as a plan file");
     flag("--report", o.report, "FILE", "A page about the plan that auto has found (HTML)");
     flag("--backend", o.backend, "NAME",
          "cpu, or cuda: GPUs of this process, or of those that torchrun or\n"
@@ -165,11 +171,14 @@ struct gpt_command {
     number("--batch", o.batch, 1, many, "Sequences a step, all devices together");
     number("--steps", o.steps, 1, most_steps, "Training steps");
     number("--learning-rate", o.learning_rate, 0.0, 1e30, "The highest; a cosine falls from there to a tenth");
+    number("--beta1", o.beta1, 0.0, below_one, "AdamW's, of the gradient's mean");
+    number("--beta2", o.beta2, 0.0, below_one, "AdamW's, of its square's");
     number("--warm-up", o.warm_up, 0, most_steps, "Steps up to there; by default a tenth of all, at most 50");
     number("--clip", o.clip, 1e-30, 1e30, "Gradients are scaled down to this norm");
     number("--weight-decay", o.weight_decay, 0.0, 1e30, "AdamW's, of weights and not of biases and norms");
     number("--dropout", o.dropout, 0.0, 0.99, "Probability");
-    flag("--seed", o.seed, "N", "Of weights, dropout, batches and the sample");
+    number("--seed", o.seed, std::int64_t{0}, std::numeric_limits<std::int64_t>::max(),
+           "Of weights, dropout, batches and the sample");
     number("--sample", o.sample, 0, many, "Bytes to write in the end");
     flag("--prompt", o.prompt, "TEXT", "What the sample begins with");
     number("--temperature", o.temperature, 0.0, 1e6, "Of the sample; 0 takes the likeliest byte");
@@ -180,10 +189,11 @@ struct gpt_command {
     app.add_flag("--demo", o.demo, "First compares six plans with one device, then trains, by default under auto");
   }
 
+  bool reads_plan() const { return options.plan.find_first_of("./") != std::string::npos; }
   bool searches() const { return options.plan == "auto" || (options.plan.empty() && options.demo); }
   int devices_to_search_for() const { return options.devices.value_or(std::max(2, pt::available_cores())); }
 
-  // The plan that the flags ask for in words, after what can be wrong between them. `processes`: that take part.
+  // The plan that the flags ask for in words, where they do, after what can be wrong between them. `processes`: that take part.
   parallel plan(int processes) const {
     gpt_options const& o = options;
     if (o.comm == "mpi" && o.demo) throw pt::error("--demo compares plans on threads; leave --comm mpi out");
@@ -197,7 +207,7 @@ struct gpt_command {
     if (o.demo)
       fit(parse_plan(largest_plan_of_demo, o.batch), "--demo, whose largest plan is " + std::string(largest_plan_of_demo) + ",");
     if (!o.report.empty() && !searches()) throw pt::error("--report is about what --plan auto has found");
-    if (searches()) return {};
+    if (searches() || reads_plan()) return {};
     if (o.plan.empty() && (o.devices || processes > 1)) {
       const int devices = o.devices.value_or(processes);
       const parallel p = parse_plan("dp" + std::to_string(devices), o.batch);
@@ -213,6 +223,17 @@ struct gpt_command {
   }
 
  private:
+  // NaN is between nothing, and neither is what has no digits.
+  template <class N> static CLI::Validator between(N least, N most) {
+    return {[least, most](std::string& text) {
+              std::conditional_t<std::is_integral_v<N>, std::int64_t, double> value{};
+              if (CLI::detail::lexical_cast(text, value) && value >= least && value <= most) return std::string();
+              std::ostringstream words;
+              words << text << " is no " << (std::is_integral_v<N> ? "whole " : "") << "number from " << least << " to " << most;
+              return words.str();
+            },
+            ""};
+  }
   static std::string word(const char* flag, auto value) { return std::string(flag) + " " + std::to_string(value); }
   void fit(parallel const& p, std::string const& name) const {
     gpt_options const& o = options;

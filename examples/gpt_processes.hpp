@@ -1,7 +1,6 @@
 // --backend and --comm: what the devices of train_gpt are, and where: in this process or each in a process of its own.
 #pragma once
 #include <cstdio>
-#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <string>
@@ -10,23 +9,15 @@
 #ifdef PARTITA_EXAMPLE_MPI  // the build has found MPI
 #include <partita/mpi.hpp>
 #endif
-#ifdef PARTITA_EXAMPLE_CUDA  // the build has found CUDA; gpt_kernels.cu has the kernels
-#include <partita/cuda.hpp>
-#endif
 
 #include "gpt.hpp"
+#include "gpt_cuda/gpt_cuda.hpp"
 #include "gpt_options.hpp"
 
 // Lives as long as there are trainers. With MPI all processes do the same; the first one speaks for them.
 class gpt_processes {
  public:
   gpt_processes(std::string const& backend, std::string const& comm) {
-    if (backend == "cuda") {
-#ifndef PARTITA_EXAMPLE_CUDA
-      throw pt::error(
-          "--backend cuda: this program was built without CUDA; configure with -DPARTITA_CUDA=ON where nvcc and NCCL are");
-#endif
-    }
     if (comm == "mpi") {
 #ifdef PARTITA_EXAMPLE_MPI
       world_ = std::make_shared<pt::mpi>();
@@ -35,17 +26,13 @@ class gpt_processes {
                       ": this program was built without MPI; on Debian, install libopenmpi-dev and configure again");
 #endif
     }
-#ifdef PARTITA_EXAMPLE_CUDA
+    // NCCL between the GPUs; MPI, or TCP, for what processes tell each other, NCCL's ids among it.
     if (backend == "cuda") {
-      cuda_ = comm != "mpi" && std::getenv("WORLD_SIZE") != nullptr ? pt::cuda::from_environment() : pt::cuda{};
 #ifdef PARTITA_EXAMPLE_MPI
-      if (world_) {  // NCCL between the GPUs; MPI for what processes tell each other, NCCL's ids among it
-        cuda_->together = world_;
-        cuda_->first_device = world_->local_rank();
-      }
+      if (world_) cuda_.emplace(world_, world_->local_rank());
 #endif
+      if (!cuda_) cuda_.emplace(nullptr, 0);
     }
-#endif
     // What the others would print is the same.
     if (!first() && std::freopen("/dev/null", "w", stdout) == nullptr) throw pt::error("/dev/null cannot be opened");
   }
@@ -56,17 +43,13 @@ class gpt_processes {
 #ifdef PARTITA_EXAMPLE_MPI
     if (world_) return *world_;
 #endif
-#ifdef PARTITA_EXAMPLE_CUDA
-    if (cuda_ && cuda_->together) return *cuda_->together;
-#endif
+    if (cuda_ && cuda_->together()) return *cuda_->together();
     return alone_;
   }
   // f(devices that a trainer is given), of a plan for so many.
   // [devices]
   template <class F> auto with_devices(int devices, int threads, F f) {
-#ifdef PARTITA_EXAMPLE_CUDA
     if (cuda_) return f(*cuda_);
-#endif
 #ifdef PARTITA_EXAMPLE_MPI
     if (world_) return f(pt::mpi_cpu{.world = *world_, .threads = threads});
 #endif
@@ -78,8 +61,6 @@ class gpt_processes {
 #ifdef PARTITA_EXAMPLE_MPI
   std::shared_ptr<pt::mpi> world_;
 #endif
-#ifdef PARTITA_EXAMPLE_CUDA
-  std::optional<pt::cuda> cuda_;
-#endif
+  std::optional<gpt_cuda> cuda_;
   pt::one_process alone_;
 };

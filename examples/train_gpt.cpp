@@ -1,6 +1,7 @@
 // Trains a GPT over bytes under a parallel plan and lets it write:
 //   train_gpt --data book.txt --plan "dp2 x tp2" --layers 6 --hidden 256 --steps 2000
-//   train_gpt --plan auto --report plan.html
+//   train_gpt --plan auto --report plan.html --save-plan plan.json
+//   train_gpt --plan plan.json
 //   train_gpt --plan dp2 --save run.safetensors --save-every 100
 //   train_gpt --plan tp4 --resume run.safetensors
 //   mpirun -n 4 train_gpt --comm mpi --plan "dp2 x tp2"
@@ -11,6 +12,7 @@
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
 #include <new>
 #include <optional>
 #include <span>
@@ -38,7 +40,8 @@ using trainer = pt::trainer<gpt_training>;
 gpt_training training_of(gpt_options const& o) {
   gpt_training t;
   t.model = {.layers = o.layers, .dropout = o.dropout, .deviation = 1 / std::sqrt(static_cast<double>(o.hidden))};
-  t.optimizer.beta2 = 0.99;  // for trainings of hundreds of steps, not of hundreds of thousands
+  t.optimizer.beta1 = o.beta1;
+  t.optimizer.beta2 = o.beta2;
   t.optimizer.weight_decay = o.weight_decay;
   t.optimizer.no_decay = "*.bias *.scale";
   t.clip.max = o.clip;
@@ -58,6 +61,20 @@ pt::plan<gpt_training> plan_of(gpt_options const& o, parallel const& plan, int b
   pt::plan<gpt_training> made(training_of(o), extents_of(o, batch));
   plan(static_cast<pt::plan_base&>(made));
   return made;
+}
+pt::plan<gpt_training> read_plan(gpt_options const& o) {
+  auto made = pt::load_plan<gpt_training>(o.plan, training_of(o), extents_of(o, o.batch));
+  if (o.devices && *o.devices < made.devices())
+    throw pt::error("--plan " + o.plan + " needs " + std::to_string(made.devices()) + " devices, more than --devices " +
+                    std::to_string(*o.devices));
+  return made;
+}
+// What is written in the end is refused in the beginning.
+void check_writable(std::string const& flag, std::string const& path) {
+  if (path.empty()) return;
+  const bool is_new = !std::filesystem::exists(path);
+  if (!std::ofstream(path, std::ios::app)) throw pt::error(flag + " " + path + " cannot be written");
+  if (is_new) std::filesystem::remove(path);
 }
 // On threads of this process.
 trainer make_trainer(gpt_options const& o, parallel const& plan, int batch, bool keep_gradients) {
@@ -176,6 +193,10 @@ int run(gpt_command const& command) {
   gpt_options const& o = command.options;
   gpt_processes processes(o.backend, o.comm);
   const parallel plan = command.plan(processes.together().size());
+  if (processes.first()) {
+    check_writable("--report", o.report);
+    check_writable("--save-plan", o.save_plan);
+  }
   gpt_checkpoints checkpoints(o, processes.first());
   const pt::text_data data = read_data(o);
   std::printf("text: %s, a tenth of it held out\n", pt::bytes_text(static_cast<double>(data.size())).c_str());
@@ -188,11 +209,12 @@ int run(gpt_command const& command) {
 
   std::optional<searched_plan> searched;
   if (command.searches()) searched = search(command, processes);
-  const int devices = searched ? searched->plan.devices() : plan.devices();
+  const pt::plan<gpt_training> made = searched ? searched->plan : command.reads_plan() ? read_plan(o) : plan_of(o, plan, o.batch);
+  if (processes.first() && !o.save_plan.empty()) pt::save_plan(made, o.save_plan);
+  const int devices = made.devices();
   // [trainer]
   trainer t = processes.with_devices(devices, o.threads, [&](auto const& where) {
-    return trainer{searched ? searched->plan : plan_of(o, plan, o.batch), where,
-                   pt::trainer_options{.seed = o.seed, .keep_gradients = false}};
+    return trainer{made, where, pt::trainer_options{.seed = o.seed, .keep_gradients = false}};
   });
   // [/trainer]
   const double unigrams = data.unigram_loss();
@@ -201,9 +223,12 @@ int run(gpt_command const& command) {
   std::printf(
       "\nplan: %s on %d %s device%s%s, %d thread%s each; the CPU's matrix products reach %s\n"
       "model: %d layers, hidden %d, %d heads, %s parameters; a step: %d x %d bytes\n",
-      searched ? searched->words.c_str() : plan.text().c_str(), devices, o.backend == "cuda" ? "CUDA" : "CPU",
-      devices == 1 ? "" : "s", processes.are_many() ? ", a process each" : "", threads, threads == 1 ? "" : "s",
-      pt::quantity_text(peak, "FLOP/s").c_str(), o.layers, o.hidden, o.heads,
+      (searched               ? searched->words
+       : command.reads_plan() ? o.plan
+                              : plan.text())
+          .c_str(),
+      devices, o.backend == "cuda" ? "CUDA" : "CPU", devices == 1 ? "" : "s", processes.are_many() ? ", a process each" : "",
+      threads, threads == 1 ? "" : "s", pt::quantity_text(peak, "FLOP/s").c_str(), o.layers, o.hidden, o.heads,
       pt::quantity_text(static_cast<double>(t.parameter_count())).c_str(), o.batch, o.length);
 
   const std::uint64_t warm_up = o.warm_up.value_or(std::min<std::uint64_t>(50, o.steps / 10));

@@ -1,0 +1,18 @@
+// The kernels of train_gpt --backend cuda for a pretended machine, and the machine: of 8 GPUs.
+#include <partita/device/cuda/cuda_kernels.hpp>
+
+#include "../../../examples/gpt.hpp"
+#include "cuda.hpp"
+
+namespace partita {
+
+template <> std::unique_ptr<on_cuda::traced_training> cuda_kernels<gpt_training>::trace(gpt_training const& t,
+                                                                                        std::span<binding const> extents) {
+  return std::make_unique<on_cuda::detail::traced_with<testing::pretend::launch, gpt_training>>(t, extents);
+}
+
+}  // namespace partita
+
+namespace {
+const partita::testing::pretend::machine machine({.devices = 8});
+}
