@@ -1,5 +1,5 @@
 // Whole training steps of a GPT by the code of CUDA devices and NCCL communicators, on a pretended machine, beside CPU
-// devices. Other models, under all policies and random plans: random/pretended_full.cpp.
+// devices. Other models, under all policies and random plans: random/pretended_full.cpp; faults of the machine: cuda_faults.cpp.
 #include <doctest/doctest.h>
 #include <unistd.h>
 
@@ -381,24 +381,6 @@ TEST_CASE("what goes wrong on a pretended GPU is an error that says what and whe
     CHECK(words.find("rank 0's parameters and optimizer state (out of memory; 0.00390") != std::string::npos);
     CHECK(words.find("MiB are free). Cut the model over more devices") != std::string::npos);
   }
-  SUBCASE("any of the allocations fails") {
-    for (int which = 0; which < 12; ++which)
-      for (grid_plan const& plan : {grid_plan{}, four}) {
-        const pretend::machine machine({.devices = 4, .failing_allocation = which});
-        const std::string words = thrown(b, plan);
-        CAPTURE(which);
-        CAPTURE(words);
-        CHECK((words == "nothing" || words.find("out of memory") != std::string::npos));
-        CHECK((which > 3 || words != "nothing"));  // state, arena, a step's numbers and the products' workspace at least
-      }
-  }
-  SUBCASE("a launch fails") {
-    const pretend::machine machine({.devices = 4, .failing_launch = 20});
-    const std::string words = thrown(b, four);
-    CAPTURE(words);
-    CHECK(words.find("rank 0, op ") == 0);
-    CHECK(words.find("a launch: a launch failed, as it was told to") != std::string::npos);
-  }
   SUBCASE("a number that no row of the table has") {
     const pretend::machine machine;
     auto gpu = b.pretended(grid_plan{});
@@ -418,21 +400,5 @@ TEST_CASE("what goes wrong on a pretended GPU is an error that says what and whe
     data.targets[3] = 11;
     CHECK_THROWS_WITH_AS(gpu->step(data.feeds()), Contains("cross_entropy: target 11 is not below the last axis's extent 11"),
                          pt::error);
-  }
-  SUBCASE("a collective fails on one rank") {
-    const pretend::machine machine({.devices = 4, .failing_collective = 3});
-    const std::string words = thrown(b, four);
-    CAPTURE(words);
-    CHECK(words.find("rank ") == 0);
-    CHECK(words.find("NCCL, in group ") != std::string::npos);
-    CHECK(words.find("a collective failed, as it was told to") != std::string::npos);
-  }
-  SUBCASE("a rank never comes to a collective") {
-    const pretend::machine machine({.devices = 2, .endless_launch = 30});
-    const std::string words = thrown(b, grid_plan{.data = 2});
-    CAPTURE(words);
-    CHECK(words.find("did not end within 0.3") != std::string::npos);
-    CHECK(words.find("rank 1, all_reduce of ") == 0);
-    CHECK(words.find("; rank 0 has not begun it") != std::string::npos);
   }
 }

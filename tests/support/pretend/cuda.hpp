@@ -239,9 +239,13 @@ struct launch {
     device& here = machine::here();
     if (blocks == 0 || threads == 0 || threads > 1024 || threads % 32 != 0)
       here.breaks("a launch of no blocks, or of no whole warps");
-    const bool endless = here.never_ends_launch();
+    const bool endless = here.never_ends_launch(), fails = here.fails_kernel();
     here.put(static_cast<stream_state*>(stream), [=, &here] {
       if (endless) return false;
+      if (fails) {
+        here.breaks("a kernel failed, as it was told to");
+        return false;
+      }
       std::vector<std::size_t> order(blocks);
       std::iota(order.begin(), order.end(), std::size_t{0});
       std::shuffle(order.begin(), order.end(), here.random());

@@ -52,6 +52,7 @@ struct machine_options {
   int failing_launch = -1;                          // of device 0
   int failing_collective = -1;                      // of device 0
   int endless_launch = -1;                          // of device 0: never ends
+  int failing_kernel = -1;                          // of device 0: fails when it runs, after its launch was taken
 };
 
 class device {
@@ -84,6 +85,10 @@ class device {
     found->second->freed = true;  // kept, so that a late use reads poison and not somebody else's numbers
     std::memset(at, 0xff, found->second->words.size() * sizeof(block));
     used_ -= found->second->bytes;
+  }
+  // As a mistake would: what is done with any of it afterwards is one.
+  void release_all() {
+    for (auto& each : memory_) each.second->freed = true;
   }
   std::size_t used() const { return used_; }
   std::size_t free_bytes() const { return options_.memory_bytes - used_; }
@@ -214,6 +219,7 @@ class device {
   std::mt19937& random() { return random_; }
   bool fails_collective() { return number_ == 0 && collectives_failed_++ == options_.failing_collective; }
   bool never_ends_launch() { return number_ == 0 && endless_launches_++ == options_.endless_launch; }
+  bool fails_kernel() { return number_ == 0 && kernels_failed_++ == options_.failing_kernel; }
   bool fails_launch() { return number_ == 0 && launches_made_++ == options_.failing_launch; }
 
  private:
@@ -264,7 +270,7 @@ class device {
   std::string error_;
   std::map<std::byte*, std::unique_ptr<allocation>> memory_;
   std::size_t used_ = 0;
-  int allocations_made_ = 0, launches_made_ = 0, collectives_failed_ = 0, endless_launches_ = 0;
+  int allocations_made_ = 0, launches_made_ = 0, collectives_failed_ = 0, endless_launches_ = 0, kernels_failed_ = 0;
   std::vector<std::unique_ptr<stream_state>> streams_;
   std::vector<std::unique_ptr<event_state>> events_;
   std::vector<access_record> history_;
