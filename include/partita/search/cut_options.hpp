@@ -48,21 +48,34 @@ class cut_options {
               std::vector<axis_info const*> const& boundary_axes)
       : m_(m), rules_(rules), grid_(grid), micro_samples_(micro_samples), axes_(boundary_axes) {}
 
-  // Axes along which tensors between segments may lie: those that no op keeps whole.
+  // Axes along which tensors between segments may lie: those that no op which makes or reads such a tensor keeps whole.
   static std::vector<axis_info const*> boundary_axes(segmented_model const& m) {
     std::vector<axis_info const*> axes;
+    std::vector<bool> crosses(m.tensors.size(), false);
     for (segment const& s : m.segments)
       for (int t : s.leaves) {
         searched_tensor const& x = m.tensors[static_cast<std::size_t>(t)];
+        crosses[static_cast<std::size_t>(t)] = true;
         for (int a = 0; a < x.as->rank; ++a)
           if (std::none_of(axes.begin(), axes.end(), [&](axis_info const* o) { return o->id == x.as->axes[a]->id; }))
             axes.push_back(x.as->axes[a]);
       }
     std::erase_if(axes, [&](axis_info const* axis) {
+      auto keeps_whole = [&](op_info const& f, operand const& x) {
+        for (int a = 0; a < x.rank; ++a)
+          if (f.dims[x.dims[a]].axis->id == axis->id && f.dims[x.dims[a]].whole) return true;
+        return false;
+      };
       for (segment const& s : m.segments)
-        for (searched_op const& x : s.ops)
-          for (int d = 0; d < x.info->dim_count; ++d)
-            if (x.info->dims[d].axis->id == axis->id && x.info->dims[d].whole && x.info->source == source_kind::none) return true;
+        for (searched_op const& x : s.ops) {
+          for (std::size_t i = 0; i < x.inputs.size(); ++i)
+            if (crosses[static_cast<std::size_t>(x.inputs[i].tensor)] && keeps_whole(*x.info, x.info->input(static_cast<int>(i))))
+              return true;
+          for (int o = 0; o < x.info->output_count; ++o)
+            if (crosses[static_cast<std::size_t>(m.graph->ops[x.op].first_output + o)] &&
+                keeps_whole(*x.info, x.info->outputs[o]))
+              return true;
+        }
       return false;
     });
     return axes;
@@ -173,6 +186,16 @@ class cut_options {
     return b;
   }
   double bytes_of(int tensor) const { return bytes_of(m_.tensors[static_cast<std::size_t>(tensor)], micro_samples_); }
+  // Of a tensor in one micro-batch, by axis; along `turns_axis` of one turn of so many.
+  std::array<std::size_t, max_rank> extents_of(int tensor, int turns_axis = -1, int turns = 1) const {
+    searched_tensor const& x = m_.tensors[static_cast<std::size_t>(tensor)];
+    std::array<std::size_t, max_rank> extents{};
+    for (int a = 0; a < x.as->rank; ++a) {
+      const std::size_t own = extent_of(x.wholes[a], x.is_batch[a]), n = static_cast<std::size_t>(a == turns_axis ? turns : 1);
+      extents[static_cast<std::size_t>(a)] = (own + n - 1) / n;
+    }
+    return extents;
+  }
   int pieces_on(cut_option const& c, int letter) const {
     int n = 1;
     for (int d = 0; d < grid_dimensions; ++d)

@@ -1,5 +1,6 @@
 // What collectives cost on one device grid of at most two dimensions, and changes of layout made of them.
 #pragma once
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <vector>
@@ -65,20 +66,32 @@ class grid_costs {
   group_shape whole_{};
 };
 
-// Changes of layout of one tensor: dimension by dimension, in the better order of the two.
+// Changes of layout of one tensor: dimension by dimension, in the better order of the two. What is sent in pieces and does not
+// lie in memory piece by piece is copied before or after; so is a part of what a device has that is no run of memory.
 class changes {
  public:
   static constexpr double impossible = 1e6;  // seconds
 
-  changes(grid_costs const& g, double bytes) : grid_(&g) {
+  // `extents`: of the tensor, by axis.
+  changes(grid_costs const& g, double bytes, std::size_t const* extents, int rank) : grid_(&g) {
     for (int d = 0; d < grid_dimensions; ++d)
       for (int other_splits = 0; other_splits < 2; ++other_splits) {
-        const double whole = bytes / (other_splits ? g.extent(1 - d) : 1);
+        const double whole = bytes / (other_splits ? g.extent(1 - d) : 1), n = g.extent(d);
         auto& to = step_[static_cast<std::size_t>(d)][static_cast<std::size_t>(other_splits)];
         to.all_reduce = g.collective(collective_kind::all_reduce, d, whole);
         to.reduce_scatter = g.collective(collective_kind::reduce_scatter, d, whole);
         to.all_gather = g.collective(collective_kind::all_gather, d, whole);
-        to.all_to_all = g.collective(collective_kind::all_to_all, d, whole);
+        to.all_to_all = g.collective(collective_kind::all_to_all, d, whole) + 2 * n * g.of().pass_over(2 * whole / n / n);
+        to.copies = n * g.of().pass_over(2 * whole / n);
+        to.slice = g.of().pass_over(2 * whole / n);
+      }
+    for (int d = 0; d < grid_dimensions; ++d)
+      for (int other = -1; other < rank; ++other) {
+        bool one = true;
+        for (int a = 0; a < rank; ++a) {
+          in_runs_[place(d, a, other)] = one;
+          one = one && extents[a] <= static_cast<std::size_t>(a == other ? g.extent(1 - d) : 1);
+        }
       }
   }
   double seconds(lies const& from, lies const& to) const {
@@ -96,19 +109,28 @@ class changes {
  private:
   struct prices {
     double all_reduce = 0, reduce_scatter = 0, all_gather = 0, all_to_all = 0;
+    double copies = 0, slice = 0;  // of all members' pieces; of a part of what a device has
   };
   double step(int dimension, lies const& from, lies const& to) const {
     const std::size_t d = static_cast<std::size_t>(dimension);
-    const std::int8_t a = from.by[d], b = to.by[d];
+    const std::int8_t a = from.by[d], b = to.by[d], other = from.by[1 - d];
     if (a == b || grid_->extent(dimension) < 2) return 0;
-    prices const& p = step_[d][from.by[1 - d] >= 0 ? 1 : 0];
+    prices const& p = step_[d][other >= 0 ? 1 : 0];
+    auto unless_in_runs = [&](std::int8_t axis, double copies) {
+      return in_runs_[place(dimension, axis, std::max<int>(other, -1))] ? 0 : copies;
+    };
     if (b == lies::partial) return impossible;
-    if (a == lies::partial) return b == lies::none ? p.all_reduce : p.reduce_scatter;
-    if (a == lies::none) return 0;  // each takes its part
-    return b == lies::none ? p.all_gather : p.all_to_all;
+    if (a == lies::partial) return b == lies::none ? p.all_reduce : p.reduce_scatter + unless_in_runs(b, p.copies);
+    if (a == lies::none) return unless_in_runs(b, p.slice);  // each takes its part
+    return b == lies::none ? p.all_gather + unless_in_runs(a, p.copies) : p.all_to_all;
+  }
+  std::size_t place(int dimension, int axis, int other) const {
+    return static_cast<std::size_t>((dimension * max_rank + axis) * (max_rank + 1) + other + 1);
   }
   grid_costs const* grid_;
   std::array<std::array<prices, 2>, grid_dimensions> step_{};
+  // Do pieces along an axis lie in memory one after another, where the grid's other dimension splits another one, or none?
+  std::array<bool, grid_dimensions * max_rank*(max_rank + 1)> in_runs_{};
 };
 
 }  // namespace partita::spaces

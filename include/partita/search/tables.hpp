@@ -161,7 +161,7 @@ class table_builder {
       if (users == 0) continue;
       const int along = axis_of_turns(x);
       const double times = along >= 0 ? how.turns : 1;
-      const changes change(grid_, bytes / times);
+      const changes change(grid_, bytes / times, cuts_.extents_of(x.tensor, along, how.turns).data(), about.as->rank);
       const int from = x.from_op < 0 ? 0 : variable_of[static_cast<std::size_t>(x.from_op)];
       // As it is made, and as the maker reads the gradient: where the value was partial, whole.
       std::vector<lies> made_as, gradient_wanted;
@@ -242,8 +242,9 @@ class table_builder {
         const int from = way_out.first;
         made const* const x = way_out.second;
         const double bytes = cuts_.bytes_of(x->tensor);
-        const changes change(grid_, bytes);
-        const bool differentiable = m_.tensors[static_cast<std::size_t>(x->tensor)].differentiable;
+        searched_tensor const& about = m_.tensors[static_cast<std::size_t>(x->tensor)];
+        const changes change(grid_, bytes, cuts_.extents_of(x->tensor).data(), about.as->rank);
+        const bool differentiable = about.differentiable;
         const bool from_hub = k.variables[static_cast<std::size_t>(from)].what == table_key::variable::gathered;
         const std::vector<cut_options::gathered_option> forms =
             from_hub ? cuts_.gathered_options(x->tensor) : std::vector<cut_options::gathered_option>{};
