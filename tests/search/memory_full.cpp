@@ -3,12 +3,14 @@
 
 #include <algorithm>
 #include <string>
+#include <vector>
 
 #include <partita/cost/presets.hpp>
 #include <partita/program/lower.hpp>
 #include <partita/search/mcmc.hpp>
 #include <partita/search/search.hpp>
 
+#include "../../benchmarks/models/encoder_decoder.hpp"
 #include "../../benchmarks/models/gpt.hpp"
 
 using namespace partita;
@@ -31,10 +33,10 @@ bool runs_in_turns(spaces::plan_space const& space, spaces::choice const& x) {
       if (space.way(s.begin + static_cast<int>(i), s.segments[i].variant).turns > 1) return true;
   return false;
 }
-template <class Model> void try_points(Model const& model, unsigned seed, int points, constraints const& given = {}) {
+template <class Model>
+void try_points(Model const& model, std::vector<binding> const& sizes, unsigned seed, int points, constraints const& given) {
   using training_type = training<Model, adamw, clip_norm>;
-  const benchmark_model::gpt_sizes sizes{model.layers, 4096, 1024, 8, 16, 256};
-  const plan<training_type> empty(training_type{model, {}, {}, {}}, sizes.bindings());
+  const plan<training_type> empty(training_type{model, {}, {}, {}}, sizes);
   const costs k(preset::dgx_a100(1));
   const spaces::plan_space space(empty.traced(), empty.traced().forward_count, k, given);
   std::mt19937 random(seed);
@@ -62,6 +64,10 @@ template <class Model> void try_points(Model const& model, unsigned seed, int po
   }
   MESSAGE("counted over held: " << closest << " to " << farthest);
 }
+template <dtype Type>
+void try_points(benchmark_model::gpt<Type> const& model, unsigned seed, int points, constraints const& given = {}) {
+  try_points(model, benchmark_model::gpt_sizes{model.layers, 4096, 1024, 8, 16, 256}.bindings(), seed, points, given);
+}
 }  // namespace
 
 TEST_CASE("the same where blocks run in turns (co-shard)") {
@@ -88,4 +94,14 @@ TEST_CASE("the same under interleaved and zero-bubble schedules") {
 TEST_CASE("the memory that a search counts is no less than what the lowered plan needs") {
   try_points(benchmark_model::gpt<bf16>{3}, 1, 40);
   try_points(benchmark_model::gpt<f32>{3}, 2, 40);
+}
+
+TEST_CASE("the same where stages far apart read one large table, the sums of whose gradients meet at the end of a step") {
+  constraints given;
+  given.stages = {2, 4};
+  given.devices_per_stage = {1, 2};
+  given.micro_batches = {4, 16};
+  given.recompute = {{glob("*"), recompute_rule::always}};
+  const benchmark_model::encoder_decoder model{3};
+  try_points(model, benchmark_model::encoder_decoder_sizes{3, 32768, 256, 4, 16, 64}.bindings(), 8, 30, given);
 }

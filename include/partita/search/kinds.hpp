@@ -44,7 +44,7 @@ inline std::vector<std::int64_t> signature(graph_data const& g, segment const& s
     }
     for (searched_weight const& w : x.weights) {
       put(w.owned);
-      put(w.alone);
+      put(w.readers);
       put(w.stored_bytes);
       put(w.trained);
       put(w.updates.size());

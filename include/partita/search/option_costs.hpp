@@ -230,8 +230,12 @@ class option_costs {
       r.held += gradient;
     }
     if (many_terms && w.term_bytes < w.gradient_bytes)
-      r.transient += share * w.term_bytes;                      // beside the sum, until it is converted
-    if (many_terms && w.owned && !w.alone) r.held += gradient;  // the sum of another reader, which arrives beside this one's
+      r.transient += share * w.term_bytes;  // beside the sum, until it is converted
+    // Those of other readers arrive beside this one's, and the sum of all is one more.
+    if (w.owned && !w.alone) {
+      r.transient += gradient;
+      if (many_terms) r.held += (w.readers - 1) * gradient;
+    }
     const double together =
         over_both(zero >= 2 && shares ? collective_kind::reduce_scatter : collective_kind::all_reduce, partial, share * sent);
     r.step += std::max(0.0, together - hidden);

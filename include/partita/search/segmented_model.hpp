@@ -23,6 +23,7 @@ struct searched_weight {
   int letter[max_rank]{};         // per axis of the parameter: the reader's letter, or -1
   bool owned = false;             // this reader is the first one: what is stored counts here
   bool alone = true;              // and the only one: it may be stored cut (ZeRO 3)
+  int readers = 1;
   // used: as it is read, where that is another type; gradient: as it is summed; term: as one is made
   double stored_bytes = 0, used_bytes = 0, gradient_bytes = 0, term_bytes = 0, state_bytes = 0;
   // Letters of all these are the parameter's axes.
