@@ -109,6 +109,8 @@ TEST_CASE("every policy over processes makes the bits of threads and the result 
   const sequence_parallel_of along2{2, &pt::axis_of<models::position>::info};
   for (named_plan const& p : {
            composed("experts 3", experts(3)),
+           composed("data 5, zero 2", data_parallel_of{5}, zero_of{2, 5}),
+           composed("data 7, zero 3", data_parallel_of{7}, zero_of{3, 7}),
            composed("data 2, experts 2, zero 3", data_parallel_of{2}, experts(2), zero_of{3, 2}),
            composed("experts 2, tensor 2, sequence", experts(2), tensor_parallel_of{2}, along2),
            composed("2 x 2 x 2", data_parallel_of{2}, one_f_one_b(2, 2), tensor_parallel_of{2}),
@@ -122,7 +124,7 @@ TEST_CASE("every policy over processes makes the bits of threads and the result 
     CHECK_MESSAGE(fault.empty(), plans[i].name, ": ", fault);
     sizes_of_worlds.insert(devices);
   }
-  CHECK(sizes_of_worlds == std::set<int>{1, 2, 3, 4, 6, 8});
+  CHECK(sizes_of_worlds == std::set<int>{1, 2, 3, 4, 5, 6, 7, 8});
 }
 
 TEST_CASE("random plans over processes make the bits of threads and the result of one device") {

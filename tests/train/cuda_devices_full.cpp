@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <memory>
@@ -233,6 +234,18 @@ TEST_CASE("where one of two processes fails the other one stops, with its reason
   CHECK(thrown[1].find("embedding: number 99") != std::string::npos);
   CHECK(thrown[0].find("process 1 failed first: ") != std::string::npos);
   CHECK(thrown[0].find("embedding: number 99") != std::string::npos);
+  // Of its own, between two steps, while the other one waits for its GPU.
+  const auto begin = std::chrono::steady_clock::now();
+  const auto own = two_processes(b, {.data = 2, .tensor = 2}, free_port(), [&](pt::detail::engine& gpu, int me) {
+    const batch data(b.sizes, 6);
+    gpu.step(data.feeds());
+    if (me == 1) throw pt::error("out of paper");
+    gpu.step(data.feeds());
+  });
+  CAPTURE(own[0]);
+  CHECK(own[1] == "out of paper");
+  CHECK(own[0].find("process 1 failed first: an exception ended it") != std::string::npos);
+  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(10));
   const auto uneven = two_processes(b, {.data = 3}, free_port(), [&](pt::detail::engine&, int) {});
   CHECK(uneven[0] == "the plan is for 3 CUDA devices, which 2 processes cannot share evenly");
 }
