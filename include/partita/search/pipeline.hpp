@@ -194,7 +194,7 @@ class configuration_solver {
   double improve(answer& a) {
     double bound = 0;
     a.open = a.paused = false;
-    for (int listed = 0;;) {
+    for (int listed = 0, rounds = 1;;) {
       const double most = std::min(enough(), ceiling_);
       const std::optional<stage_chain> best = finder_->best(most);
       if (!best) return std::max(bound, most);
@@ -209,7 +209,16 @@ class configuration_solver {
           solved(x);
           fresh = true;
         }
-      if (fresh) continue;
+      if (fresh) {
+        // The bound may take as many rounds to settle on a chain as there are stages; a plan that is near enough is seen sooner.
+        const bool sketches = known_ == own_ && (rounds & (rounds - 1)) == 0;
+        ++rounds;
+        if (sketches && sketch(*best)) {
+          take(*best, a);
+          if (bound >= enough()) return bound;
+        }
+        continue;
+      }
       take(*best, a);
       const bool all_listed =
           std::all_of(best->stages.begin(), best->stages.end(), [](chained_stage const& x) { return x.point >= 0; });
@@ -272,7 +281,7 @@ class configuration_solver {
     }
     const total t = time_and_memory(p_, s_.of(), found);
     if (t.memory <= p_.limit && t.time < known_) {
-      known_ = a.time = t.time;
+      known_ = own_ = a.time = t.time;
       a.best = std::move(found);
     }
   }
@@ -317,7 +326,8 @@ class configuration_solver {
   int id_;
   configuration const& c_;
   int stages_;
-  double known_ = infinite, m_, fill_;
+  double known_ = infinite, own_ = infinite;  // the time of the best choice known; of the best one of this configuration
+  double m_, fill_;
   bool lists_ = false;
   double pause_ = infinite;
   double first_ = -1, width_ = 0, ceiling_ = -infinite;
