@@ -69,7 +69,7 @@ struct instruction_row {
   double seconds = 0;       // of one
   pt::op_work work;         // of one
   bool is_product = false;  // a call of cuBLASLt
-  bool taken_in = false;    // by the product before it, which makes it too: it takes no time of its own
+  bool taken_in = false;    // by a product or a chain, which makes it too: it takes no time of its own
   double direct = 0;        // seconds of such a call made without this library; 0: not measured
 };
 
@@ -120,7 +120,7 @@ template <class Api, class Library> class timed_program {
     {
       pt::on_cuda::products<Api> products;
       pt::on_cuda::tasks_of_program<Api> tasks(
-          what_, *traced_.graph, traced_.launchers, traced_.boxes, keys_, state_.data(), arena_.data(),
+          what_, *traced_.graph, traced_, keys_, state_.data(), arena_.data(),
           reinterpret_cast<pt::step_context*>(numbers_.data()),
           reinterpret_cast<pt::on_cuda::fault_record*>(numbers_.data() + sizeof(pt::step_context)), products, true,
           pt::on_cuda::executor_options{}.most_blocks);
@@ -189,8 +189,10 @@ template <class Api, class Library> class timed_program {
       pt::instruction const& i = what_.instructions[at];
       instruction_row row = describe(i);
       row.taken_in = tasks.is_taken_in(at);
-      if (row.taken_in) row.what += ", in the product before it";
-      if (tasks.takes_in(at)) row.what += ", with a bias or gelu";
+      if (row.taken_in) row.what += ", in another one's launch";
+      if (pt::on_cuda::chain_finder::chain const* const c = tasks.chain_at(at))
+        row.what += pt::words({", last of a chain of ", c->count});
+      else if (tasks.takes_in(at)) row.what += ", with what follows it";
       const auto found = known.find(row.what);
       if (found != known.end()) {
         ++all[found->second].count;
@@ -246,9 +248,8 @@ template <class Api, class Library> class timed_program {
     const pt::list<pt::unique_id_bytes> ids = pt::make_unique_ids<Library>(world, here, together);
     pt::nccl_communicator<Library> comm(world, ids, 0);
     pt::on_cuda::products<Api> products;
-    pt::on_cuda::device_executor<Api, pt::nccl_communicator<Library>> executor(what_, *traced_.graph, traced_.launchers,
-                                                                               traced_.boxes, keys_, state_.data(), arena_.data(),
-                                                                               comm, products, true, {.capture = true});
+    pt::on_cuda::device_executor<Api, pt::nccl_communicator<Library>> executor(
+        what_, *traced_.graph, traced_, keys_, state_.data(), arena_.data(), comm, products, true, {.capture = true});
     std::vector<double> steps;
     for (int step = 0; step < how_.steps + 3; ++step) {
       give_inputs();

@@ -36,10 +36,9 @@ template <class Api, class Library, class Policy> step_times time_steps(pt::on_c
   std::size_t before = 0, all = 0, after = 0;
   pt::on_cuda::check<Api>(Api::set_device(0), "the first device");
   pt::on_cuda::check<Api>(Api::memory(before, all), "its memory");
-  pt::detail::engine engine(
-      *traced.graph, traced.losses, std::move(plan),
-      std::make_unique<pt::on_cuda::cuda_source<Api, Library>>(pt::on_cuda::cuda_options{}, traced.launchers, traced.boxes),
-      {.keep_gradients = false});
+  pt::detail::engine engine(*traced.graph, traced.losses, std::move(plan),
+                            std::make_unique<pt::on_cuda::cuda_source<Api, Library>>(pt::on_cuda::cuda_options{}, traced),
+                            {.keep_gradients = false});
   std::mt19937 random(1);
   std::vector<std::int32_t> x(tokens), y(tokens);
   for (auto* each : {&x, &y})

@@ -31,8 +31,7 @@ struct cuda : on_cuda::cuda_options {
     std::shared_ptr<on_cuda::traced_training> traced = cuda_kernels<Training>::trace(t, extents);
     traced_for_devices made;
     made.losses = traced->losses;
-    made.source = std::make_unique<on_cuda::cuda_source<on_cuda::runtime, on_cuda::nccl_library>>(*this, traced->launchers,
-                                                                                                  traced->boxes, together);
+    made.source = std::make_unique<on_cuda::cuda_source<on_cuda::runtime, on_cuda::nccl_library>>(*this, *traced, together);
     made.graph = std::shared_ptr<graph_data const>(traced, traced->graph);
     return made;
   }

@@ -84,10 +84,9 @@ template <class Training, dtype Type> class trial_in final : public pretended_tr
   std::unique_ptr<detail::engine> engine(std::function<void(plan_base&)> const& make) const {
     plan_base plan(*on_gpu_.graph);
     make(plan);
-    return std::make_unique<detail::engine>(
-        *on_gpu_.graph, on_gpu_.losses, std::move(plan),
-        std::make_unique<gpu_source>(on_cuda::cuda_options{.timeout_seconds = 60}, on_gpu_.launchers, on_gpu_.boxes),
-        trainer_options{.seed = seed_, .learning_rate = learning_rate});
+    return std::make_unique<detail::engine>(*on_gpu_.graph, on_gpu_.losses, std::move(plan),
+                                            std::make_unique<gpu_source>(on_cuda::cuda_options{.timeout_seconds = 60}, on_gpu_),
+                                            trainer_options{.seed = seed_, .learning_rate = learning_rate});
   }
   bool is_adamw() const { return on_gpu_.recorded.optimizer.is_adamw; }
 

@@ -85,7 +85,7 @@ template <class Model> struct both_of {
     pt::plan_base plan(*traced.graph);
     policy(plan);
     return std::make_unique<pt::detail::engine>(*traced.graph, traced.losses, std::move(plan),
-                                                std::make_unique<source>(how, traced.launchers, traced.boxes), options());
+                                                std::make_unique<source>(how, traced), options());
   }
   template <class Policy> auto pretended(Policy const& policy, pt::on_cuda::cuda_options const& how = {}) {
     return pretended(on_gpu, policy, how);
@@ -157,10 +157,10 @@ template <class F> std::vector<std::string> two_processes(both& b, grid_plan con
           std::make_shared<pt::socket_processes>(pt::meeting_place{.rank = me, .size = 2, .port = port, .timeout_seconds = 20});
       pt::plan_base made(*b.on_gpu.graph);
       plan(made);
-      pt::detail::engine gpu(*b.on_gpu.graph, b.on_gpu.losses, std::move(made),
-                             std::make_unique<source>(pt::on_cuda::cuda_options{.first_device = 2 * me, .timeout_seconds = 20},
-                                                      b.on_gpu.launchers, b.on_gpu.boxes, together),
-                             both::options());
+      pt::detail::engine gpu(
+          *b.on_gpu.graph, b.on_gpu.losses, std::move(made),
+          std::make_unique<source>(pt::on_cuda::cuda_options{.first_device = 2 * me, .timeout_seconds = 20}, b.on_gpu, together),
+          both::options());
       f(gpu, me);
     } catch (pt::error const& e) { thrown[static_cast<std::size_t>(me)] = e.what(); }
   };
@@ -275,7 +275,9 @@ TEST_CASE("what gpu-check prints of kernels, steps, collectives and the simulato
   CHECK(instructions == static_cast<int>(made.what.instructions.size()));
   CHECK(times.rows.size() < made.what.instructions.size());  // layers are alike
   CHECK(products == made_ready);
-  CHECK(taken_in == 2 * 6);  // of each block five biases and a gelu
+  // Of each block five biases, a gelu and two of the gradient's sums by products; two dropouts into the sums after them, and as
+  // many in the gradient, by chains.
+  CHECK(taken_in == 2 * (5 + 1 + 2 + 2 + 2));
   CHECK(run > made_ready);
   CHECK(times.step > 0);
   // One lane, whose ops take what they took alone: the step is their sum.
@@ -327,8 +329,7 @@ std::string thrown(both& b, Policy const& policy, pt::on_cuda::cuda_options cons
 struct forgetful_source : source {
   int only;  // the number of the wait that is forgotten; -1: all
   int* waits;
-  forgetful_source(both& b, int which, int* count)
-      : source({.timeout_seconds = 1}, b.on_gpu.launchers, b.on_gpu.boxes), only(which), waits(count) {}
+  forgetful_source(both& b, int which, int* count) : source({.timeout_seconds = 1}, b.on_gpu), only(which), waits(count) {}
   std::unique_ptr<pt::local_devices> make(pt::graph_data const& graph, std::span<std::uint64_t const> keys,
                                           pt::list<pt::list<pt::program>> sets) override {
     *waits = 0;

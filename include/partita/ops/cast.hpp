@@ -14,6 +14,7 @@ template <dtype To> struct cast_op {
                                              : To == f64  ? "T -> f64"
                                              : To == bf16 ? "T -> bf16"
                                                           : "T -> f16";
+  template <class V> PARTITA_HOST_DEVICE static V point(V x) { return x; }
   static constexpr auto gradient(auto dy, auto, auto x) { return gradients{apply<cast_op<decltype(x)::like_type::type>>(dy)}; }
   template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) {
     auto const* x = call.template input<0>();

@@ -106,11 +106,13 @@ template <class Op, class Call> PARTITA_HOST_DEVICE void drop(Call& call) {
 }  // namespace detail
 
 struct dropout_gradient_op {  // dy -> dx, by the mask of the forward op. Attribute 0: probability.
+  static constexpr bool draws = true;
   static constexpr std::string_view name = "dropout.grad", annotation = "... -> ...";
   template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) { detail::drop<dropout_gradient_op>(call); }
   static std::string words_of(data_fault const& f) { return detail::wrong_probability(f); }
 };
 struct dropout_op {  // Attribute 0: the probability of an element to be dropped.
+  static constexpr bool draws = true;
   static constexpr std::string_view name = "dropout", annotation = "... -> ...";
   static constexpr auto gradient(auto dy, auto y, auto) {
     return gradients{apply<dropout_gradient_op>(attributes{{y.attribute(0)}}, dy)};

@@ -30,7 +30,7 @@ struct embedding_grad_op {
   static constexpr bool accumulates = true;
   static constexpr double flops_per_point = 0;  // one addition a row and column, however many rows the table has
   template <class Shape> static std::size_t workspace(Shape const& s) {
-    return s.workers > 0 ? 0 : detail::sorted_rows(s.rest(), s.extent('h')).bytes(s.element_size);
+    return s.workers > 0 ? 0 : detail::sorted_rows(s.rest(), s.extent('h'), s.extent('v') + 1).bytes(s.element_size);
   }
   template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) {
     if constexpr (Call::on_host) add_rows(call);

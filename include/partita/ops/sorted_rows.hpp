@@ -1,10 +1,6 @@
 // Rows added by number, as a GPU does it, always in their order: the rows are sorted by number, rows of one number
-// stay in their order; teams take chunks of the sorted rows and add each run of equal numbers; a run that a chunk's
-// end cuts is put together from its parts, in their order. No atomics.
-//
-// Sorted by counting: a row's place is the number of rows that come before it, found by comparing it with all others,
-// from memory that the members of a team have in common. That is rows^2 comparisons, of 16,384 rows as much work as a
-// product of squares of 500.
+// stay in their order (row_sort.hpp); teams take chunks of the sorted rows and add each run of equal numbers; a run that a
+// chunk's end cuts is put together from its parts, in their order. No atomics.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -12,19 +8,20 @@
 
 #include <partita/core/host_device.hpp>
 #include <partita/core/packs.hpp>
+#include <partita/ops/row_sort.hpp>
 
 namespace partita::detail {
 
-// Scratch: [rows] which row stands at a place, [rows] its number; [chunks, 2, h] the parts of runs that a chunk's
-// beginning and its end cut.
+// Scratch: what the sort takes, then [chunks, 2, h] the parts of runs that a chunk's beginning and its end cut.
 struct sorted_rows {
   static constexpr std::size_t chunk = 32;
   std::size_t rows, h;
-  PARTITA_HOST_DEVICE sorted_rows(std::size_t n, std::size_t width) : rows(n), h(width) {}
+  row_sort order;
+  // `numbers`: how many there are.
+  PARTITA_HOST_DEVICE sorted_rows(std::size_t n, std::size_t width, std::size_t numbers) : rows(n), h(width), order(n, numbers) {}
   PARTITA_HOST_DEVICE std::size_t chunks() const { return (rows + chunk - 1) / chunk; }
-  PARTITA_HOST_DEVICE std::size_t list_bytes() const { return (rows * sizeof(std::uint32_t) + 15) / 16 * 16; }
   std::size_t bytes(std::size_t element_size) const {
-    return 2 * list_bytes() + 2 * chunks() * h * (element_size < sizeof(float) ? sizeof(float) : element_size);
+    return order.bytes() + 2 * chunks() * h * (element_size < sizeof(float) ? sizeof(float) : element_size);
   }
 };
 
@@ -33,47 +30,16 @@ template <class Call, class T> PARTITA_HOST_DEVICE void add_sorted_rows(Call con
                                                                         T* out, std::size_t rows, std::size_t h, std::size_t v,
                                                                         std::size_t from, bool add) {
   using A = typename Call::accumulation_type;
-  const sorted_rows shape(rows, h);
+  const sorted_rows shape(rows, h, v + 1);
   std::byte* const scratch = call.template scratch<std::byte>();
-  std::uint32_t* const row_at = reinterpret_cast<std::uint32_t*>(scratch);
-  std::uint32_t* const number_at = reinterpret_cast<std::uint32_t*>(scratch + shape.list_bytes());
-  A* const parts = reinterpret_cast<A*>(scratch + 2 * shape.list_bytes());
+  A* const parts = reinterpret_cast<A*>(scratch + shape.order.bytes());
   // Numbers that another piece of the table has come last.
   const auto number = [=](std::size_t row) {
     const std::size_t at = static_cast<std::size_t>(ids[row]) - from;  // a number below `from` wraps to a large one
     return static_cast<std::uint32_t>(at < v ? at : v);
   };
-  const auto key = [=](std::size_t row) { return std::uint64_t{number(row)} << 32 | row; };
-
-  constexpr std::size_t group = 64, tile = 1024;
-  call.rows((rows + group - 1) / group,
-            [=](std::size_t item, auto const& team) {
-              // Four members count for one row, a quarter of the tile each.
-              constexpr std::size_t shares = 4;
-              std::uint64_t* const keys = team.template shared<std::uint64_t, tile, 0>();
-              std::uint32_t* const before = team.template shared<std::uint32_t, group * shares, 1>();
-              const std::size_t first = item * group, count = rows - first < group ? rows - first : group;
-              team.each(group * shares, [=](std::size_t m) { before[m] = 0; });
-              for (std::size_t begin = 0; begin < rows; begin += tile) {
-                const std::size_t length = rows - begin < tile ? rows - begin : tile;
-                team.each(tile, [=](std::size_t i) { keys[i] = i < length ? key(begin + i) : ~std::uint64_t{0}; });
-                team.each(group * shares, [=](std::size_t m) {
-                  if (m % group >= count) return;
-                  const std::uint64_t mine = key(first + m % group);
-                  std::uint32_t smaller = 0;
-                  std::uint64_t const* const here = keys + m / group * (tile / shares);
-                  for (std::size_t i = 0; i < tile / shares; ++i) smaller += here[i] < mine ? 1u : 0u;
-                  before[m] += smaller;
-                });
-              }
-              team.each(count, [=](std::size_t i) {
-                std::uint32_t place = 0;
-                for (std::size_t s = 0; s < shares; ++s) place += before[s * group + i];
-                row_at[place] = static_cast<std::uint32_t>(first + i);
-                number_at[place] = number(first + i);
-              });
-            },
-            group * 4 * pack_bytes);
+  const row_list sorted = sort_rows(call, shape.order, scratch, number);
+  std::uint32_t const *const row_at = sorted.row, *const number_at = sorted.number;
   if (!add)
     each_of(
         call, v * h, [] { return A(0); }, out);

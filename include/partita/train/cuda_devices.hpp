@@ -42,7 +42,7 @@ template <class Api, class Library> class cuda_devices final : public local_devi
 
   // sets[s][i]: the program of the i-th rank of `here`. The first set is of training, the others of evaluation. All processes
   // make their devices together. What is given by reference or span outlives the object.
-  cuda_devices(cuda_options const& wanted, graph_data const& graph, std::span<launcher const> launchers, box_launch boxes,
+  cuda_devices(cuda_options const& wanted, graph_data const& graph, kernels_of_training const& kernels,
                std::span<std::uint64_t const> keys, list<list<program>> sets, list<int> here, int world_size, processes& together)
       : sets_(std::move(sets)), ranks_(std::move(here)), together_(&together), devices_(ranks_.size()), threads_(ranks_.size()) {
     for (list<program> const& set : sets_) worlds_.push_back(std::make_shared<nccl_world>(world_size, set[0].groups, ranks_));
@@ -57,7 +57,7 @@ template <class Api, class Library> class cuda_devices final : public local_devi
       list<list<unique_id_bytes>> ids;
       for (auto const& world : worlds_) ids.push_back(make_unique_ids<Library>(*world, ranks_, together));
       together_on_each("communicators", [&](std::size_t i) { connect(i, ids); });
-      together_on_each("kernels", [&](std::size_t i) { make_ready(i, wanted, graph, launchers, boxes, keys); });
+      together_on_each("kernels", [&](std::size_t i) { make_ready(i, wanted, graph, kernels, keys); });
     } catch (...) {
       end();
       throw;
@@ -124,8 +124,11 @@ template <class Api, class Library> class cuda_devices final : public local_devi
   std::span<timing const> times(int, std::size_t) const override { return {}; }
   // Of kernels, in a step.
   std::size_t launches(std::size_t set, int rank) const { return devices_[index(rank)]->executors[set]->launches(); }
-  // Instructions that matrix products take in.
+  // Instructions that matrix products and chains take in.
   std::size_t taken_in(std::size_t set, int rank) const { return devices_[index(rank)]->executors[set]->taken_in(); }
+  std::span<chain_finder::chain const> chains(std::size_t set, int rank) const {
+    return devices_[index(rank)]->executors[set]->chains();
+  }
 
  private:
   // What one thread makes, uses and ends.
@@ -220,12 +223,12 @@ template <class Api, class Library> class cuda_devices final : public local_devi
     for (std::size_t s = 0; s < sets_.size(); ++s)
       devices_[i]->communicators.push_back(std::make_unique<communicator_type>(*worlds_[s], ids[s], ranks_[i]));
   }
-  void make_ready(std::size_t i, cuda_options const& wanted, graph_data const& graph, std::span<launcher const> launchers,
-                  box_launch boxes, std::span<std::uint64_t const> keys) {
+  void make_ready(std::size_t i, cuda_options const& wanted, graph_data const& graph, kernels_of_training const& kernels,
+                  std::span<std::uint64_t const> keys) {
     device& d = *devices_[i];
     for (std::size_t s = 0; s < sets_.size(); ++s) {
       const executor_options how{.capture = wanted.capture && worlds_[s]->size() == 1, .timeout_seconds = wanted.timeout_seconds};
-      d.executors.push_back(std::make_unique<executor>(sets_[s][i], graph, launchers, boxes, keys, d.state.data(), d.arena.data(),
+      d.executors.push_back(std::make_unique<executor>(sets_[s][i], graph, kernels, keys, d.state.data(), d.arena.data(),
                                                        *d.communicators[s], d.multiplies, s == 0, how));
     }
     std::size_t after = 0, all = 0;
@@ -261,14 +264,10 @@ template <class Api, class Library> class cuda_devices final : public local_devi
 
 template <class Api, class Library> class cuda_source : public device_source {
  public:
-  // `launchers` are by op of the graph that is trained, as traced_training has them. The ranks of a plan are shared out evenly
+  // `kernels` are those of the graph that is trained, as traced_training has them. The ranks of a plan are shared out evenly
   // among the processes; without any, all are this one's.
-  cuda_source(cuda_options wanted, std::span<launcher const> launchers, box_launch boxes,
-              std::shared_ptr<processes> together = {})
-      : wanted_(wanted),
-        launchers_(launchers),
-        boxes_(boxes),
-        together_(together ? std::move(together) : std::make_shared<one_process>()) {
+  cuda_source(cuda_options wanted, kernels_of_training const& kernels, std::shared_ptr<processes> together = {})
+      : wanted_(wanted), kernels_(kernels), together_(together ? std::move(together) : std::make_shared<one_process>()) {
     auto refuse = [](std::string_view what, word value, std::string_view instead) {
       throw_error({"pt::cuda{.", what, " = ", value, "}: give ", instead});
     };
@@ -297,18 +296,17 @@ template <class Api, class Library> class cuda_source : public device_source {
   int workers() const override { return 1; }
   bool fuses() const override { return false; }
   std::size_t workspace(op_entry const& e, int op, std::size_t const* extents) const override {
-    return scratch_bytes(launchers_[static_cast<std::size_t>(op)], *e.info, extents);
+    return scratch_bytes(kernels_.launchers[static_cast<std::size_t>(op)], *e.info, extents);
   }
   std::unique_ptr<local_devices> make(graph_data const& graph, std::span<std::uint64_t const> keys,
                                       list<list<program>> sets) override {
-    return std::make_unique<cuda_devices<Api, Library>>(wanted_, graph, launchers_, boxes_, keys, std::move(sets), ranks_,
-                                                        world_size_, *together_);
+    return std::make_unique<cuda_devices<Api, Library>>(wanted_, graph, kernels_, keys, std::move(sets), ranks_, world_size_,
+                                                        *together_);
   }
 
  private:
   cuda_options wanted_;
-  std::span<launcher const> launchers_;
-  box_launch boxes_;
+  kernels_of_training kernels_;
   std::shared_ptr<processes> together_;
   list<int> ranks_;
   int world_size_ = 1;

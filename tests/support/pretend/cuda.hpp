@@ -174,6 +174,7 @@ struct cuda {
         T& out = c[j * s.ldc + i];
         total *= static_cast<decltype(total)>(p.alpha);
         total += p.accumulate ? static_cast<decltype(total)>(out) : 0;
+        if (p.addend != nullptr) total += static_cast<decltype(total)>(static_cast<T const*>(p.addend)[j * s.ldc + i]);
         if (p.bias != nullptr) total += static_cast<decltype(total)>(static_cast<T const*>(p.bias)[i]);
         if (p.before_gelu != nullptr) {
           static_cast<T*>(p.before_gelu)[j * s.ldc + i] = static_cast<T>(total);
@@ -229,6 +230,10 @@ struct launch {
     if (s.memory > (std::size_t{99} << 10)) machine::here().breaks("a block asks for more memory than every device has");
     const unsigned blocks = s.blocks;
     put(stream, blocks, s.threads, [=](std::size_t block) { on_cuda::run_block<Op, host_block, In...>(a, step, block, blocks); });
+  }
+  template <std::size_t Width, class... Links>
+  static void run_chain(on_cuda::chain_arguments const& a, unsigned blocks, unsigned threads, void* stream) {
+    put(stream, blocks, threads, [=](std::size_t block) { on_cuda::run_chain<Width, host_block, Links...>(a, block, blocks); });
   }
   static void run_box(on_cuda::box_arguments const& a, unsigned blocks, unsigned threads, void* stream) {
     put(stream, blocks, threads, [=](std::size_t block) { on_cuda::run_box<host_block>(a, block, blocks); });

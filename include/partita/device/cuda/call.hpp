@@ -48,6 +48,7 @@ struct kernel_arguments {
 };
 
 inline constexpr std::size_t most_partials = 256;
+inline constexpr unsigned warp = 32, most_threads = 256;  // of a block: whole warps, so many at most
 
 // Equal products, so many elements apart: 0 where they have an operand in common.
 struct product_loop {
@@ -63,8 +64,9 @@ struct product {
   void const *a = nullptr, *b = nullptr;
   void* c = nullptr;
   product_loop batch{};
-  void const* bias = nullptr;   // n numbers that are added to every row; null: none
-  void* before_gelu = nullptr;  // not null: this is what it was without gelu, and c is gelu of it
+  void const* bias = nullptr;    // n numbers that are added to every row; null: none
+  void const* addend = nullptr;  // added, like c; null: none. It may be c
+  void* before_gelu = nullptr;   // not null: this is what it was without gelu, and c is gelu of it
 };
 
 // What one run of a kernel launches, in order.
@@ -79,7 +81,7 @@ struct launch_step {
   product_loop loops[most_loops]{};
 };
 struct recording {
-  static constexpr int most = 8;
+  static constexpr int most = 16;
   int count = 0, sums = 0;
   launch_step steps[most]{};
   bool refused = false, too_long = false;
@@ -91,20 +93,27 @@ struct recording {
   }
 };
 
-inline constexpr std::size_t loop_chunk = 256;  // of `each`: what a team takes at a time, one each member
+// f(i) for those i < n that are one block's of several: a member takes one at a time, next to each other.
+template <class Team, class F>
+PARTITA_HOST_DEVICE void share_out(Team const& team, std::size_t n, std::size_t block, std::size_t blocks, F f) {
+  if constexpr (requires { team.share(n, block, blocks, f); }) team.share(n, block, blocks, f);
+  else
+    for (std::size_t begin = block * most_threads; begin < n; begin += blocks * most_threads)
+      team.each(n - begin < most_threads ? n - begin : most_threads, [=](std::size_t i) { f(begin + i); });
+}
 
 // Writes down what a kernel would run.
 class recorder_of_launches {
  public:
   PARTITA_HOST_DEVICE explicit recorder_of_launches(recording& to) : to_(&to) {}
   template <class F> PARTITA_HOST_DEVICE void each(std::size_t n, F) {
-    to_->add({(n + loop_chunk - 1) / loop_chunk, loop_chunk});
+    to_->add({(n + most_threads - 1) / most_threads, most_threads});
   }
   template <class F> PARTITA_HOST_DEVICE void parallel(std::size_t n, F) {
-    to_->add({(n + most_at_once - 1) / most_at_once, most_at_once});
+    to_->add({(n + most_threads - 1) / most_threads, most_threads});
   }
   template <class F> PARTITA_HOST_DEVICE void rows(std::size_t n, std::size_t per_row, F) { to_->add({n, per_row}); }
-  template <class F> PARTITA_HOST_DEVICE void tiles(std::size_t n, std::size_t bytes, F) { to_->add({n, most_at_once, bytes}); }
+  template <class F> PARTITA_HOST_DEVICE void tiles(std::size_t n, std::size_t bytes, F) { to_->add({n, most_threads, bytes}); }
   template <class F> PARTITA_HOST_DEVICE void once(F) { to_->add({1, 1}); }
   template <class F> PARTITA_HOST_DEVICE auto sum(std::size_t n, std::size_t block, std::size_t blocks, void*, F f) {
     ++to_->sums;
@@ -131,7 +140,6 @@ class recorder_of_launches {
     to_->fault = f;
   }
 
-  static constexpr std::size_t most_at_once = 256;
   static constexpr bool records = true;
 
  private:
@@ -146,14 +154,10 @@ template <class Team> class runner_of_launch {
       : step_(step), block_(block), blocks_(blocks) {}
 
   template <class F> PARTITA_HOST_DEVICE void each(std::size_t n, F f) {
-    if (!turn()) return;
-    if constexpr (requires { team_.share(n, block_, blocks_, f); }) team_.share(n, block_, blocks_, f);
-    else
-      for (std::size_t begin = block_ * loop_chunk; begin < n; begin += blocks_ * loop_chunk)
-        team_.each(n - begin < loop_chunk ? n - begin : loop_chunk, [=](std::size_t i) { f(begin + i); });
+    if (turn()) share_out(team_, n, block_, blocks_, f);
   }
   template <class F> PARTITA_HOST_DEVICE void parallel(std::size_t n, F f) {
-    constexpr std::size_t chunk = recorder_of_launches::most_at_once;
+    constexpr std::size_t chunk = most_threads;
     if (!turn()) return;
     for (std::size_t begin = block_ * chunk; begin < n; begin += blocks_ * chunk)
       team_.each(n - begin < chunk ? n - begin : chunk, [=](std::size_t i) { f(begin + i, begin + i + 1, std::size_t{0}); });

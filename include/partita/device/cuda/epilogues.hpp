@@ -1,4 +1,5 @@
-// Which instructions of a program a matrix product can take in: the addition of a bias to its result, and gelu of that.
+// Which instructions of a program a matrix product can take in: the addition of a bias to its result, and gelu of that, or the
+// addition of another tensor.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -13,12 +14,18 @@
 namespace partita::on_cuda {
 
 // They are the next ones in the compute lane, and wait for nothing that the product has not waited for: so they may be made as
-// early as it. Nobody else reads the product's own result, which is then made nowhere; that of the addition is kept.
+// early as it. Nobody else reads what is added to, which is then made nowhere; what gelu is applied to is kept.
 class epilogue_finder {
  public:
   static constexpr std::size_t none = ~std::size_t{0};
   struct followers {
-    std::size_t bias = none, gelu = none;  // into program::instructions
+    std::size_t bias = none, add = none, gelu = none;  // into program::instructions
+    list<std::size_t> all() const {
+      list<std::size_t> some;
+      for (std::size_t at : {bias, add, gelu})
+        if (at != none) some.push_back(at);
+      return some;
+    }
   };
 
   epilogue_finder(program const& what, graph_data const& graph, std::span<launcher const> launchers)
@@ -48,36 +55,54 @@ class epilogue_finder {
     followers next;
     product what;
   };
-  // The product that the instruction `at` is, together with what follows it; next.bias is none where nothing can be taken in.
+  // The product that the instruction `at` is, together with what follows it.
   // `address(reference)` is where an operand lies. None of what is made early may lie where the product still reads.
   template <class Address> joined join(std::size_t at, product const& alone, Address address) const {
-    joined made{after(at), alone};
-    if (alone.batch.count != 1 || alone.accumulate || alone.ldc != alone.n) made.next = {};
-    if (made.next.bias == none) return made;
-    const auto place = [&](compute_call const& c, operand const& x, reference const& r) {
+    joined made{{}, alone};
+    if (alone.batch.count != 1 || alone.accumulate || alone.ldc != alone.n || call_of(at) == nullptr) return made;
+    compute_call const& multiplies = *call_of(at);
+    const std::size_t bytes = alone.m * alone.n * size_of(alone.type);
+    memory_range vector;
+    const auto range = [&](compute_call const& c, operand const& x, reference const& r) {
       return memory_range{address(r), partita::detail::elements(x, c.extents) * size_of(x.type)};
     };
-    const auto made_by = [&](compute_call const& c) { return place(c, info(c).outputs[0], output(c)); };
-    const auto read_by = [&](compute_call const& c, int k) { return place(c, info(c).input(k), input(c, k)); };
-    compute_call const &multiplies = *call_of(at), &adds = *call_of(made.next.bias);
-    const memory_range sum = made_by(adds), vector = read_by(adds, 1);
+    const auto made_by = [&](compute_call const& c) { return range(c, info(c).outputs[0], output(c)); };
+    const auto read_by = [&](compute_call const& c, int k) { return range(c, info(c).input(k), input(c, k)); };
     const auto is_free = [&](memory_range const& to) {
-      bool free = !overlap(to, vector);
+      bool free = to.bytes == bytes && !overlap(to, vector);
       for (int k = 0; k < multiplies.input_count; ++k) free = free && !overlap(to, read_by(multiplies, k));
       return free;
     };
-    if (vector.bytes != alone.n * size_of(alone.type) || sum.bytes != alone.m * alone.n * size_of(alone.type) || !is_free(sum)) {
-      made.next = {};
-      return made;
+    if (multiplies.output_count != 1 || made_by(multiplies).bytes != bytes) return made;
+
+    std::size_t last = at;
+    if (const std::size_t next = follower(at, at, after_product::adds_bias); next != none && is_read_once(output(multiplies))) {
+      compute_call const& adds = *call_of(next);
+      vector = read_by(adds, 1);
+      if (vector.bytes == alone.n * size_of(alone.type) && is_free(made_by(adds))) {
+        last = made.next.bias = next;
+        made.what.bias = vector.begin;
+        made.what.c = address(output(adds));
+      } else return made;
     }
-    made.what.bias = vector.begin;
-    made.what.c = address(output(adds));
-    if (made.next.gelu == none) return made;
-    compute_call const& bends = *call_of(made.next.gelu);
-    if (const memory_range bent = made_by(bends); is_free(bent) && !overlap(bent, sum)) {
-      made.what.before_gelu = made.what.c;
-      made.what.c = address(output(bends));
-    } else made.next.gelu = none;
+    if (const std::size_t next = follower(last, at, after_product::adds); next != none && is_read_once(output(*call_of(last)))) {
+      compute_call const& adds = *call_of(next);
+      const int other = input(adds, 0).buffer == output(*call_of(last)).buffer ? 1 : 0;
+      const memory_range to = made_by(adds), from = read_by(adds, other);
+      if (input(adds, other).buffer != output(*call_of(last)).buffer && from.bytes == bytes && is_free(to) &&
+          (!overlap(to, from) || to.begin == from.begin)) {
+        made.next.add = next;
+        made.what.addend = from.begin;
+        made.what.c = address(output(adds));
+      }
+    } else if (const std::size_t then = follower(last, at, after_product::gelu); then != none) {
+      compute_call const& bends = *call_of(then);
+      if (const memory_range to = made_by(bends); is_free(to) && !overlap(to, made_by(*call_of(last)))) {
+        made.next.gelu = then;
+        made.what.before_gelu = made.what.c;
+        made.what.c = address(output(bends));
+      }
+    }
     return made;
   }
 
@@ -85,14 +110,6 @@ class epilogue_finder {
   struct uses {
     int readers = 0, writers = 0;
   };
-  followers after(std::size_t at) const {
-    followers found;
-    compute_call const* const product = call_of(at);
-    if (product == nullptr || product->output_count != 1 || product->accumulate || !is_read_once(output(*product))) return found;
-    found.bias = follower(at, at, after_product::adds_bias);
-    if (found.bias != none) found.gelu = follower(found.bias, at, after_product::gelu);
-    return found;
-  }
   reference const& input(compute_call const& c, int k) const {
     return program_->references[static_cast<std::size_t>(c.first_input + k)];
   }
@@ -114,12 +131,15 @@ class epilogue_finder {
     if (next == none || program_->instructions[next].wait > waited_[first]) return none;
     compute_call const *const made = call_of(at), *const taken = call_of(next);
     if (taken == nullptr || taken->accumulate || launchers_[static_cast<std::size_t>(taken->op)].after != what) return none;
-    reference const &from = output(*made), &to = input(*taken, 0);
+    reference const& from = output(*made);
     operand const &x = info(*made).outputs[0], &y = info(*taken).outputs[0];
-    const bool same =
-        from.buffer == to.buffer && from.offset == to.offset && x.type == y.type &&
-        partita::detail::elements(x, made->extents) == partita::detail::elements(info(*taken).input(0), taken->extents);
-    return same ? next : none;
+    for (int k = 0; k < (what == after_product::adds ? 2 : 1); ++k) {
+      reference const& to = input(*taken, k);
+      if (from.buffer == to.buffer && from.offset == to.offset && x.type == y.type &&
+          partita::detail::elements(x, made->extents) == partita::detail::elements(info(*taken).input(k), taken->extents))
+        return next;
+    }
+    return none;
   }
 
   program const* program_;

@@ -36,9 +36,9 @@ struct executor_options {
 // reference or span outlives the executor, which lives and ends on its device's thread. A step allocates nothing.
 template <class Api, class Communicator> class device_executor {
  public:
-  // `launchers` and `keys` are by op; `state` and `arena` are device memory of what the program says. `trains`: what
+  // `keys` are by op; `state` and `arena` are device memory of what the program says. `trains`: what
   // steps will be run with. Throws error where an op has no kernel, or a piece is refused by one.
-  device_executor(program const& what, graph_data const& graph, std::span<launcher const> launchers, box_launch boxes,
+  device_executor(program const& what, graph_data const& graph, kernels_of_training const& kernels,
                   std::span<std::uint64_t const> keys, std::byte* state, std::byte* arena, Communicator& comm,
                   products<Api>& multiplies, bool trains, executor_options options = {})
       : program_(&what),
@@ -48,8 +48,7 @@ template <class Api, class Communicator> class device_executor {
         training_(trains),
         shared_host_(sizeof(step_context) + sizeof(fault_record)),
         shared_device_(sizeof(step_context) + sizeof(fault_record), "a step's numbers"),
-        tasks_(what, graph, launchers, boxes, keys, state, arena, device_step(), device_fault(), multiplies, trains,
-               options.most_blocks),
+        tasks_(what, graph, kernels, keys, state, arena, device_step(), device_fault(), multiplies, trains, options.most_blocks),
         ranges_(what, graph) {
     const std::size_t count = what.instructions.size();
     awaits_.assign(count, none);
@@ -144,7 +143,8 @@ template <class Api, class Communicator> class device_executor {
   program const& what() const { return *program_; }
   typename Api::stream_type stream_of(lane where) const { return where == lane::compute ? compute_.get() : communication_.get(); }
   std::size_t launches() const { return tasks_.launches(); }
-  std::size_t taken_in() const { return tasks_.taken_in(); }  // instructions that products make with them
+  std::size_t taken_in() const { return tasks_.taken_in(); }  // instructions that products and chains make with them
+  std::span<chain_finder::chain const> chains() const { return tasks_.chains(); }
 
  private:
   static constexpr std::size_t none = ~std::size_t{0};
@@ -196,7 +196,7 @@ template <class Api, class Communicator> class device_executor {
                "what kernels found");
   }
   void put(instruction const& i, std::size_t at, typename Api::stream_type stream, bool alone = false) {
-    Api::touches(stream, tasks_.reads(at), tasks_.writes(at));
+    Api::touches(stream, tasks_.reads(at, alone), tasks_.writes(at, alone));
     tasks_.put(at, stream, alone);
     if (!is_communication(i.kind)) return;
     communicate(i, stream);

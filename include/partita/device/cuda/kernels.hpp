@@ -25,12 +25,21 @@ template <class Team> __global__ void __launch_bounds__(most_threads) box_kernel
   run_box<Team>(a, blockIdx.x, gridDim.x);
 }
 
+template <std::size_t Width, class... Links> __global__ void __launch_bounds__(most_threads)
+    kernel_of_chain(const __grid_constant__ chain_arguments a) {
+  run_chain<Width, block_team, Links...>(a, blockIdx.x, gridDim.x);
+}
+
 struct global_launch {
   template <class Op, dtype... In> static void run(kernel_arguments const& a, int step, launch_size const& s, void* stream) {
     // More than 48 KiB must be asked for. Where the device has less, the launch fails, and the executor says where.
     if (s.memory > (std::size_t{48} << 10))
       (void)cudaFuncSetAttribute(kernel<Op, In...>, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(s.memory));
     kernel<Op, In...><<<s.blocks, s.threads, s.memory, static_cast<cudaStream_t>(stream)>>>(a, step);
+  }
+  template <std::size_t Width, class... Links>
+  static void run_chain(chain_arguments const& a, unsigned blocks, unsigned threads, void* stream) {
+    kernel_of_chain<Width, Links...><<<blocks, threads, 0, static_cast<cudaStream_t>(stream)>>>(a);
   }
   static void run_box(box_arguments const& a, unsigned blocks, unsigned threads, void* stream) {
     box_kernel<block_team><<<blocks, threads, 0, static_cast<cudaStream_t>(stream)>>>(a);

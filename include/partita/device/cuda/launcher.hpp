@@ -8,6 +8,7 @@
 #include <partita/core/after_product.hpp>
 #include <partita/device/cuda/boxes.hpp>
 #include <partita/device/cuda/call.hpp>
+#include <partita/device/cuda/chain_table.hpp>
 #include <partita/grad/training.hpp>
 #include <partita/model/runs_kernel_of.hpp>
 
@@ -26,6 +27,8 @@ struct launcher {
   std::size_t (*scratch)(op_info const&, std::size_t const* extents) = nullptr;  // bytes, without those of partial sums
   std::string (*words)(data_fault const&) = nullptr;                             // null where the op finds no mistakes
   after_product after = after_product::none;
+  link_functions link{};  // of a chain
+  bool draws = false;     // random numbers, by an element's number in the whole tensor
 };
 
 namespace detail {
@@ -52,7 +55,7 @@ template <class Op> constexpr after_product after() {
 // What puts the copy, combination or filling of a box into a stream.
 using box_launch = void (*)(box_arguments const&, unsigned blocks, unsigned threads, void* stream);
 
-// `Launch::run<Op, dtypes...>` is launcher::launch.
+// `Launch::run<Op, dtypes...>` is launcher::launch, `Launch::run_chain<width, links...>` chain_kernel::launch.
 template <class Launch> struct backend {
   using launcher = on_cuda::launcher;
   template <class Op, dtype... In> static constexpr launcher launch() {
@@ -63,8 +66,13 @@ template <class Launch> struct backend {
 
  private:
   template <class Op, class Kernel, dtype... In> static constexpr launcher of_kernel() {
-    return {&detail::record<Kernel, In...>, &Launch::template run<Kernel, In...>, &detail::scratch<Op, In...>,
-            detail::words_of_faults<Op>(), detail::after<Op>()};
+    return {&detail::record<Kernel, In...>,
+            &Launch::template run<Kernel, In...>,
+            &detail::scratch<Op, In...>,
+            detail::words_of_faults<Op>(),
+            detail::after<Op>(),
+            link_functions_of<Kernel, In...>(),
+            detail::draws<Kernel>};
   }
   // Deduced from the base: nvcc would spell what is reached through Op as it is reached.
   template <class Op, dtype... In, class Kernel> static constexpr launcher of_kernel(runs_kernel_of<Kernel> const*) {
@@ -72,12 +80,16 @@ template <class Launch> struct backend {
   }
 };
 
-// A training that was traced together with its kernels, whatever its type.
-struct traced_training {
-  virtual ~traced_training() = default;
-  graph_data* graph = nullptr;
+// All that a program of a training launches.
+struct kernels_of_training {
   std::span<launcher const> launchers;  // by op
   box_launch boxes = nullptr;
+  std::span<chain_kernel const> chains;
+};
+// A training that was traced together with its kernels, whatever its type.
+struct traced_training : kernels_of_training {
+  virtual ~traced_training() = default;
+  graph_data* graph = nullptr;
   growing<loss_entry> losses;
 };
 
@@ -91,6 +103,7 @@ template <class Launch, class Training> struct traced_with final : traced_traini
     launchers = {recorded.launchers.at, static_cast<std::size_t>(recorded.launchers.size)};
     losses = recorded.losses;
     boxes = &Launch::run_box;
+    chains = chain_kernels_of<Launch, Training>();
   }
 };
 }  // namespace detail

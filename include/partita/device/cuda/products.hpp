@@ -1,6 +1,7 @@
 // Matrix products of a CUDA device: made ready once for each shape, with the library's choice of an algorithm, and run by
 // number.
 #pragma once
+#include <algorithm>
 #include <compare>
 #include <cstddef>
 #include <cstdint>
@@ -79,7 +80,7 @@ inline product_shape shape_of(product const& p) {
           p.batch.c,
           aligned(p.b, p.batch.b),
           aligned(p.a, p.batch.a),
-          aligned(p.c, p.batch.c),
+          std::min(aligned(p.c, p.batch.c), alignment_of(p.addend)),
           p.bias != nullptr,
           p.before_gelu != nullptr};
 }

@@ -163,7 +163,7 @@ struct runtime {
   // The operands of a row-major product change places, as shape_of says.
   static result run_product(multiplier_type m, product_type const& ready, product const& p, void* workspace, std::size_t bytes,
                             stream_type s) {
-    const double alpha_double = p.alpha, beta_double = p.accumulate ? 1 : 0;
+    const double alpha_double = p.alpha, beta_double = p.accumulate || p.addend != nullptr ? 1 : 0;
     const float alpha = static_cast<float>(alpha_double), beta = static_cast<float>(beta_double);
     if (p.bias != nullptr)  // the addresses are read when the product is put
       if (const auto answer =
@@ -178,8 +178,8 @@ struct runtime {
     const bool wide = ready.type == f64;
     void const* const a = wide ? static_cast<void const*>(&alpha_double) : &alpha;
     void const* const b = wide ? static_cast<void const*>(&beta_double) : &beta;
-    return of(cublasLtMatmul(m, ready.what, a, p.b, ready.a, p.a, ready.b, b, p.c, ready.c, p.c, ready.c, &ready.algorithm,
-                             workspace, bytes, s));
+    return of(cublasLtMatmul(m, ready.what, a, p.b, ready.a, p.a, ready.b, b, p.addend != nullptr ? p.addend : p.c, ready.c, p.c,
+                             ready.c, &ready.algorithm, workspace, bytes, s));
   }
 
  private:

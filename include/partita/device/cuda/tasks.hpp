@@ -12,12 +12,14 @@
 #include <partita/core/list.hpp>
 #include <partita/core/words.hpp>
 #include <partita/device/cuda/boxes.hpp>
+#include <partita/device/cuda/chain_finder.hpp>
 #include <partita/device/cuda/epilogues.hpp>
 #include <partita/device/cuda/launcher.hpp>
 #include <partita/device/cuda/maxima.hpp>
 #include <partita/device/cuda/memory.hpp>
-#include <partita/device/cuda/memory_range.hpp>
 #include <partita/device/cuda/products.hpp>
+#include <partita/device/cuda/scratch.hpp>
+#include <partita/device/cuda/touched_ranges.hpp>
 #include <partita/program/joined_call.hpp>
 #include <partita/program/placed_transfer.hpp>
 #include <partita/program/program.hpp>
@@ -25,30 +27,15 @@
 
 namespace partita::on_cuda {
 
-// Bytes of scratch that a piece needs on this device: what the op asks for, then a place for the parts of each of its sums.
-inline std::size_t scratch_bytes(launcher const& l, op_info const& info, std::size_t const* extents) {
-  if (l.record == nullptr || l.scratch == nullptr) return 0;
-  kernel_arguments a;
-  const step_context step;
-  a.info = info;
-  a.step = &step;
-  std::copy_n(extents, max_dims, a.extents);
-  std::copy_n(extents, max_dims, a.wholes);
-  recording r;
-  l.record(a, r);
-  const std::size_t own = (l.scratch(info, extents) + 63) / 64 * 64;
-  return own + static_cast<std::size_t>(r.sums) * most_partials * sizeof(double);
-}
-
 template <class Api> class tasks_of_program {
  public:
-  tasks_of_program(program const& what, graph_data const& graph, std::span<launcher const> launchers, box_launch boxes,
+  tasks_of_program(program const& what, graph_data const& graph, kernels_of_training const& kernels,
                    std::span<std::uint64_t const> keys, std::byte* state, std::byte* arena, step_context const* step,
                    fault_record* fault, products<Api>& multiplies, bool trains, unsigned most_blocks)
       : program_(&what),
         graph_(&graph),
-        launchers_(launchers),
-        boxes_(boxes),
+        launchers_(kernels.launchers),
+        boxes_(kernels.boxes),
         keys_(keys),
         state_(state),
         arena_(arena),
@@ -62,12 +49,13 @@ template <class Api> class tasks_of_program {
     if (const std::size_t bytes = bytes_of_keys(what); bytes > 0)
       keys_of_maxima_ = device_memory<Api>(bytes, "keys of maxima between devices");
     for (instruction const& i : what.instructions) {
-      of_.push_back({tasks_.size(), 0, 0, ranges_.size(), 0, 0});
-      add_ranges(i);
+      of_.push_back({tasks_.size(), 0, 0});
+      touched_.add(what, i, [this](reference const& r) { return address(r); });
       add(i);
       of_.back().tasks = tasks_.size() - of_.back().first_task - of_.back().tasks_after;
     }
     add_epilogues();
+    add_chains(kernels.chains);
     for (exchange_call const& e : what.exchanges) {
       exchanges_.push_back({transfers_.size(), e.sends.size(), e.receives.size()});
       for (auto const* half : {&e.sends, &e.receives}) {
@@ -80,13 +68,18 @@ template <class Api> class tasks_of_program {
     }
   }
 
-  // `alone`: the instruction as it stands; else with those that a product takes in, whose own turn then puts nothing.
+  // `alone`: the instruction as it stands; else with those that a product or a chain takes in, whose own turn then puts nothing.
   void put(std::size_t instruction, typename Api::stream_type stream, bool alone = false) {
     span_of_tasks const& own = of_[instruction];
     if (!alone && own.taken_in) return;
     if (!alone && own.with_epilogue != none) {
       joined_product const& whole = with_epilogues_[own.with_epilogue];
       return products_->put(*whole.ready, whole.what, stream);
+    }
+    if (!alone && own.with_chain != none) {
+      chain_finder::chain const& whole = chains_[own.with_chain];
+      whole.kernel->launch(whole.arguments, whole.blocks(most_blocks_), most_threads, Api::handle(stream));
+      return check<Api>(Api::launched(), "a launch");
     }
     put(own.first_task, own.tasks, stream);
   }
@@ -97,11 +90,12 @@ template <class Api> class tasks_of_program {
   }
   // Of what the calls of a collective hold.
   dtype type_of_calls(instruction const& i) const { return reduces_keys(*program_, i) ? type_of_keys(i.type) : i.type; }
-  std::span<memory_range const> reads(std::size_t instruction) const {
-    return std::span(ranges_).subspan(of_[instruction].first_range, of_[instruction].reads);
+  // What `put` touches.
+  std::span<memory_range const> reads(std::size_t instruction, bool alone = false) const {
+    return touched_.reads(instruction, alone);
   }
-  std::span<memory_range const> writes(std::size_t instruction) const {
-    return std::span(ranges_).subspan(of_[instruction].first_range + of_[instruction].reads, of_[instruction].writes);
+  std::span<memory_range const> writes(std::size_t instruction, bool alone = false) const {
+    return touched_.writes(instruction, alone);
   }
   std::span<joined_call const> collectives(std::size_t first, std::size_t count) const {
     return std::span(joined_).subspan(first, count);
@@ -127,12 +121,19 @@ template <class Api> class tasks_of_program {
         for (std::size_t k = 0; k < own.tasks; ++k) n += tasks_[own.first_task + k].what != task::kind::product;
     return n;
   }
-  // Instructions that products take in.
+  // Instructions that products and chains take in.
   std::size_t taken_in() const {
     return static_cast<std::size_t>(std::count_if(of_.begin(), of_.end(), [](span_of_tasks const& own) { return own.taken_in; }));
   }
   bool is_taken_in(std::size_t instruction) const { return of_[instruction].taken_in; }
-  bool takes_in(std::size_t instruction) const { return of_[instruction].with_epilogue != none; }
+  bool takes_in(std::size_t instruction) const {
+    return of_[instruction].with_epilogue != none || of_[instruction].with_chain != none;
+  }
+  std::span<chain_finder::chain const> chains() const { return chains_; }
+  // The chain that an instruction puts; null: none.
+  chain_finder::chain const* chain_at(std::size_t instruction) const {
+    return of_[instruction].with_chain == none ? nullptr : &chains_[of_[instruction].with_chain];
+  }
   // The product that an instruction is, where it is one and nothing else; null elsewhere.
   product const* only_product(std::size_t instruction) const {
     span_of_tasks const& own = of_[instruction];
@@ -148,15 +149,15 @@ template <class Api> class tasks_of_program {
   struct task {
     enum class kind : std::uint8_t { launch, box, product } what = kind::launch;
     int step = 0;
-    unsigned blocks = 1, threads = most_threads_of_task;
+    unsigned blocks = 1, threads = most_threads;
     std::size_t memory = 0;
     std::size_t op = 0, index = 0;  // into arguments_, box_arguments_ or products_put_
     typename Api::product_type const* ready = nullptr;
   };
   static constexpr std::size_t none = epilogue_finder::none;
   struct span_of_tasks {
-    std::size_t first_task, tasks, tasks_after, first_range, reads, writes;
-    std::size_t with_epilogue = none;  // into with_epilogues_
+    std::size_t first_task, tasks, tasks_after;
+    std::size_t with_epilogue = none, with_chain = none;  // into with_epilogues_, chains_
     bool taken_in = false;
   };
   struct joined_product {
@@ -166,7 +167,6 @@ template <class Api> class tasks_of_program {
   struct span_of_transfers {
     std::size_t first, sends, receives;
   };
-  static constexpr unsigned most_threads_of_task = 256;
 
   void put(std::size_t first, std::size_t count, typename Api::stream_type stream) {
     for (std::size_t k = first; k < first + count; ++k) {
@@ -203,13 +203,10 @@ template <class Api> class tasks_of_program {
     check<Api>(Api::copy_now(inputs_.data(), all.data(), inputs_.size()), "addresses of operands");
   }
 
-  void add_ranges(instruction const& i) {
-    for (int k = 0; k < i.read_count + i.write_count; ++k) {
-      const int id = program_->accesses[static_cast<std::size_t>(i.first_access + k)];
-      ranges_.push_back({address({id, 0}), program_->buffers[static_cast<std::size_t>(id)].bytes});
-    }
-    of_.back().reads = static_cast<std::size_t>(i.read_count);
-    of_.back().writes = static_cast<std::size_t>(i.write_count);
+  // One instruction of several puts what all of them do.
+  void join(std::span<std::size_t const> members, std::size_t puts) {
+    for (std::size_t at : members) of_[at].taken_in = at != puts;
+    touched_.join(members, puts);
   }
   void add(instruction const& i) {
     switch (i.kind) {
@@ -275,17 +272,15 @@ template <class Api> class tasks_of_program {
     a.accumulate = c.accumulate;
     a.scratch = address(c.scratch);
     a.fault = fault_;
-    const std::size_t wanted = scratch_bytes(l, a.info, a.extents),
-                      own = (l.scratch == nullptr ? 0 : l.scratch(a.info, a.extents) + 63) / 64 * 64,
+    a.step = &host_step_;
+    recording r;
+    l.record(a, r);
+    const std::size_t own = own_scratch(l, a.info, a.extents), wanted = own + bytes_of_sums(r),
                       given = c.scratch.buffer < 0
                                   ? 0
                                   : program_->buffers[static_cast<std::size_t>(c.scratch.buffer)].bytes - c.scratch.offset;
     if (wanted > given) throw_error({place(i), ": needs ", wanted, " bytes of scratch, but the program has ", given});
     if (a.scratch != nullptr) a.partials = static_cast<std::byte*>(a.scratch) + own;
-
-    a.step = &host_step_;
-    recording r;
-    l.record(a, r);
     if (r.refused) throw_error({place(i), ": ", l.words != nullptr ? l.words(r.fault) : std::string("refused by its kernel")});
     if (r.too_long) throw_error({place(i), ": its kernel has more than ", recording::most, " loops"});
     a.step = step_;
@@ -299,8 +294,8 @@ template <class Api> class tasks_of_program {
         t.op = op;
         t.memory = step.memory;
         t.index = arguments_.size() - 1;
-        t.threads = static_cast<unsigned>(std::clamp<std::size_t>((step.per_item + 31) / 32 * 32, 32, most_threads_of_task));
-        t.blocks = static_cast<unsigned>(std::min<std::size_t>(step.items, most_blocks_ * (most_threads_of_task / t.threads)));
+        t.threads = static_cast<unsigned>(std::clamp<std::size_t>((step.per_item + 31) / 32 * 32, 32, most_threads));
+        t.blocks = static_cast<unsigned>(std::min<std::size_t>(step.items, most_blocks_ * (most_threads / t.threads)));
         tasks_.push_back(t);
       }
     }
@@ -320,25 +315,37 @@ template <class Api> class tasks_of_program {
     products_put_.push_back(p);
     tasks_.push_back(t);
   }
-  // Products together with the bias and gelu that follow, where the library has that.
+  // Products together with the additions and gelu that follow, where the library has that.
   void add_epilogues() {
     const epilogue_finder finder(*program_, *graph_, launchers_);
     for (std::size_t at = 0; at < of_.size(); ++at) {
       product const* const alone = only_product(at);
       if (alone == nullptr) continue;
       auto [next, what] = finder.join(at, *alone, [this](reference const& r) { return address(r); });
-      if (next.bias == none) continue;
+      if (next.all().empty()) continue;
       typename Api::product_type const* ready = products_->ready(shape_of(what));
       if (ready == nullptr && next.gelu != none) {
         next.gelu = none;
         what.c = std::exchange(what.before_gelu, nullptr);
-        ready = products_->ready(shape_of(what));
+        if (!next.all().empty()) ready = products_->ready(shape_of(what));
       }
       if (ready == nullptr) continue;
       of_[at].with_epilogue = with_epilogues_.size();
-      of_[next.bias].taken_in = true;
-      if (next.gelu != none) of_[next.gelu].taken_in = true;
+      list<std::size_t> members = next.all();
+      members.push_back(at);
+      join(members, at);
       with_epilogues_.push_back({what, ready});
+    }
+  }
+  // Element-wise ops that follow each other, as one kernel.
+  void add_chains(std::span<chain_kernel const> kernels) {
+    const chain_finder finder(*program_, *graph_, launchers_, kernels, keys_);
+    chains_ = finder.find([this](reference const& r) { return address(r); },
+                          [this](std::size_t at) { return of_[at].taken_in || takes_in(at); }, step_);
+    for (std::size_t k = 0; k < chains_.size(); ++k) {
+      chain_finder::chain const& each = chains_[k];
+      of_[each.place].with_chain = k;
+      join(std::span(each.members).first(static_cast<std::size_t>(each.count)), each.place);
     }
   }
   void add_fill(instruction const& i, void* to, std::size_t elements, double value) {
@@ -375,11 +382,12 @@ template <class Api> class tasks_of_program {
   step_context host_step_{};
   list<task> tasks_;
   list<span_of_tasks> of_;  // by instruction
-  list<memory_range> ranges_;
+  touched_ranges touched_;
   list<kernel_arguments> arguments_;
   list<box_arguments> box_arguments_;
   list<product> products_put_;
   list<joined_product> with_epilogues_;
+  list<chain_finder::chain> chains_;
   list<joined_call> joined_;  // by program::collectives
   list<placed_transfer> transfers_;
   list<span_of_transfers> exchanges_;

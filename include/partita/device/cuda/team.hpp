@@ -7,6 +7,7 @@
 #include <partita/core/host_device.hpp>
 #include <partita/core/narrow_float.hpp>
 #include <partita/core/team.hpp>
+#include <partita/device/cuda/call.hpp>
 #if defined(__CUDACC__)
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -14,8 +15,6 @@
 #endif
 
 namespace partita::on_cuda {
-
-inline constexpr unsigned warp = 32, most_threads = 256;  // of a block: whole warps, so many at most
 
 // Members take elements next to each other, so that a warp's accesses are of whole lines. Every call ends with a barrier:
 // what it wrote, the next one reads. Sums are made by member, then across a warp, then over warps in their order, so that
