@@ -76,6 +76,7 @@ struct instruction_row {
 struct program_times {
   std::vector<instruction_row> rows;
   double step = 0;  // of the whole, captured
+  std::size_t chains = 0, ops_of_chains = 0, saved_bytes = 0;
   double alone() const {
     double all = 0;
     for (instruction_row const& r : rows) all += r.count * r.seconds;
@@ -125,6 +126,11 @@ template <class Api, class Library> class timed_program {
           reinterpret_cast<pt::on_cuda::fault_record*>(numbers_.data() + sizeof(pt::step_context)), products, true,
           pt::on_cuda::executor_options{}.most_blocks);
       all.rows = rows(tasks, direct);
+      for (auto const& c : tasks.chains()) {
+        ++all.chains;
+        all.ops_of_chains += static_cast<std::size_t>(c.count);
+        all.saved_bytes += c.saved_bytes;
+      }
     }
     all.step = whole_step();
     return all;

@@ -179,17 +179,21 @@ void report_model(sizes s, double copied, double peak, double product_rate, cubl
               static_cast<double>(s.tokens()) / steps.seconds, 1e-12 * rate, 100 * rate / product_rate);
   if (peak > 0) std::printf(", MFU %.1f%%", 100 * rate / peak);
   std::printf(
-      "\n  memory: planned %.0f MiB; held when ready %.0f MiB, after steps %.0f MiB (beside the plan: 32 MiB "
-      "workspace of cuBLASLt, "
-      "CUDA's modules and NCCL)\n",
-      static_cast<double>(steps.planned) / mib, static_cast<double>(steps.held) / mib,
-      static_cast<double>(steps.held_after) / mib);
+      "\n  memory: planned %.0f MiB, taken for it %.0f MiB (%+.1f%%); beside it NCCL %.0f MiB, executors %.0f MiB (of it %.0f MiB "
+      "workspace of cuBLASLt); first steps load modules of CUDA and cuBLASLt, %.0f MiB\n",
+      static_cast<double>(steps.planned) / mib, static_cast<double>(steps.held.planned) / mib,
+      100 * (static_cast<double>(steps.held.planned) / static_cast<double>(steps.planned) - 1),
+      static_cast<double>(steps.held.communicators) / mib, static_cast<double>(steps.held.executors) / mib,
+      static_cast<double>(pt::on_cuda::products<api>::workspace_bytes) / mib,
+      (static_cast<double>(steps.held_after) - static_cast<double>(steps.held.all())) / mib);
   timed_program<api, library> timed(*f.traced, *f.made, static_cast<std::int32_t>(s.of.vocabulary));
   const program_times times = timed.run(direct(of));
   std::printf(
       "  the captured step %.2f ms; its instructions alone %.2f ms: launch gaps %.1f%% of it; outside of it %.2f ms "
       "a step\n",
       1e3 * times.step, 1e3 * times.alone(), 100 * (1 - times.alone() / times.step), 1e3 * (steps.seconds - times.step));
+  std::printf("  chains: %zu kernels do what %zu ops would, and move %.0f MiB less\n", times.chains, times.ops_of_chains,
+              static_cast<double>(times.saved_bytes) / mib);
   const pt::costs costs = costs_of(*f.traced->graph, times, copied);
   const double simulated = pt::simulate(*f.made->shared, costs).seconds;
   std::printf("  simulated %.2f ms, measured %.2f ms: %+.1f%%\n", 1e3 * simulated, 1e3 * times.step,

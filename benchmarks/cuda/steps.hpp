@@ -23,8 +23,22 @@ struct step_times {
   double seconds = 0;  // the median of a step, with the batch's way to the device and the loss's way back
   double flops = 0;    // of the model, all devices together
   std::size_t parameters = 0;
-  std::size_t planned = 0, held = 0,
-              held_after = 0;  // bytes of rank 0's device: after it was made ready, and after steps
+  std::size_t planned = 0, held_after = 0;  // bytes of rank 0's device: by the plan, and what steps have left of it
+  pt::on_cuda::held_memory held;            // when it was ready
+};
+
+// Knows the devices that it makes.
+template <class Api, class Library> struct watched_source : pt::on_cuda::cuda_source<Api, Library> {
+  using base = pt::on_cuda::cuda_source<Api, Library>;
+  pt::on_cuda::cuda_devices<Api, Library>** made;
+  watched_source(pt::on_cuda::kernels_of_training const& kernels, pt::on_cuda::cuda_devices<Api, Library>** to)
+      : base(pt::on_cuda::cuda_options{}, kernels), made(to) {}
+  std::unique_ptr<pt::local_devices> make(pt::graph_data const& graph, std::span<std::uint64_t const> keys,
+                                          pt::list<pt::list<pt::program>> sets) override {
+    auto devices = base::make(graph, keys, std::move(sets));
+    *made = static_cast<pt::on_cuda::cuda_devices<Api, Library>*>(devices.get());
+    return devices;
+  }
 };
 
 // A trainer of `traced` takes steps on random tokens, for `least_seconds` and `how.steps` at least.
@@ -36,9 +50,9 @@ template <class Api, class Library, class Policy> step_times time_steps(pt::on_c
   std::size_t before = 0, all = 0, after = 0;
   pt::on_cuda::check<Api>(Api::set_device(0), "the first device");
   pt::on_cuda::check<Api>(Api::memory(before, all), "its memory");
+  pt::on_cuda::cuda_devices<Api, Library>* devices = nullptr;
   pt::detail::engine engine(*traced.graph, traced.losses, std::move(plan),
-                            std::make_unique<pt::on_cuda::cuda_source<Api, Library>>(pt::on_cuda::cuda_options{}, traced),
-                            {.keep_gradients = false});
+                            std::make_unique<watched_source<Api, Library>>(traced, &devices), {.keep_gradients = false});
   std::mt19937 random(1);
   std::vector<std::int32_t> x(tokens), y(tokens);
   for (auto* each : {&x, &y})
@@ -53,8 +67,8 @@ template <class Api, class Library, class Policy> step_times time_steps(pt::on_c
   }
   pt::on_cuda::check<Api>(Api::memory(after, all), "its memory");
   const pt::memory_use memory = engine.memory()[0];
-  return {median(times),  engine.step_flops(), engine.parameter_count(),
-          memory.planned, memory.measured,     before - std::min(before, after)};
+  return {median(times),   engine.step_flops(), engine.parameter_count(), memory.planned, before - std::min(before, after),
+          devices->held(0)};
 }
 
 struct collective_times {

@@ -291,8 +291,11 @@ TEST_CASE("what gpu-check prints of kernels, steps, collectives and the simulato
   const auto steps = bench::time_steps<pretend::cuda, pretend::nccl>(b.on_gpu, grid_plan{.data = 2}, vocabulary, tokens, 2, 0);
   CHECK(steps.seconds > 0);
   CHECK(steps.planned > 0);
-  CHECK(steps.held >= steps.planned);
-  CHECK(steps.held_after >= steps.held);
+  CHECK(steps.held.planned >= steps.planned);
+  CHECK(steps.held.executors >= pt::on_cuda::products<pretend::cuda>::workspace_bytes);
+  CHECK(steps.held_after >= steps.held.all());
+  CHECK(times.chains == 8);
+  CHECK(times.saved_bytes > 0);
   const auto collectives = bench::time_collectives<pretend::cuda, pretend::nccl>(3, {64, 1200}, 2);
   REQUIRE(collectives.size() == 6);
   CHECK(collectives[0].bytes == 60);  // whole elements for each of three

@@ -35,6 +35,13 @@ struct cuda_options {
   double timeout_seconds = 300;  // for which no communication may make progress before the step is given up
 };
 
+// Bytes that a device's free memory has lost, by what took them: state and arena as planned, NCCL's communicators, and what
+// executors hold (the workspace of products, a few numbers, CUDA's modules as far as they are loaded).
+struct held_memory {
+  std::size_t planned = 0, communicators = 0, executors = 0;
+  std::size_t all() const { return planned + communicators + executors; }
+};
+
 template <class Api, class Library> class cuda_devices final : public local_devices {
  public:
   using communicator_type = nccl_communicator<Library>;
@@ -116,8 +123,10 @@ template <class Api, class Library> class cuda_devices final : public local_devi
 
   partita::device_memory memory_of(int rank) const override {
     device const& d = *devices_[index(rank)];
-    return {d.state.size(), d.arena.size(), d.state.size(), d.held - std::min(d.held, d.state.size())};
+    return {d.state.size(), d.arena.size(), d.state.size(), d.held.all() - std::min(d.held.all(), d.state.size())};
   }
+  // When the devices were ready.
+  held_memory held(int rank) const { return devices_[index(rank)]->held; }
   traffic_counts traffic(int rank, std::size_t set) const override {
     return devices_[index(rank)]->communicators[set]->traffic();
   }
@@ -136,8 +145,8 @@ template <class Api, class Library> class cuda_devices final : public local_devi
     device_memory<Api> state, arena;
     products<Api> multiplies;
     host_memory<Api> staging;
-    std::size_t free_before = 0;
-    std::size_t held = 0;  // bytes that the device's memory has lost to all this
+    std::size_t free = 0;  // bytes, when last looked at
+    held_memory held;
     list<std::unique_ptr<communicator_type>> communicators;
     list<std::unique_ptr<executor>> executors;
 
@@ -210,18 +219,20 @@ template <class Api, class Library> class cuda_devices final : public local_devi
     check<Api>(Api::set_device(wanted.first_device + static_cast<int>(i)), me + ", its device");
     devices_[i] = std::make_unique<device>();
     device& d = *devices_[i];
-    std::size_t all = 0, state = 0, arena = 0;
-    check<Api>(Api::memory(d.free_before, all), me + ", its memory");
+    std::size_t state = 0, arena = 0;
+    (void)lost(i);
     for (list<program> const& set : sets_) {
       state = std::max(state, set[i].state_bytes);
       arena = std::max(arena, set[i].arena_bytes);
     }
     d.state = device_memory<Api>(state, me + "'s parameters and optimizer state");
     d.arena = device_memory<Api>(arena, me + "'s arena, which the plan needs beside parameters and state");
+    d.held.planned = lost(i);
   }
   void connect(std::size_t i, list<list<unique_id_bytes>> const& ids) {
     for (std::size_t s = 0; s < sets_.size(); ++s)
       devices_[i]->communicators.push_back(std::make_unique<communicator_type>(*worlds_[s], ids[s], ranks_[i]));
+    devices_[i]->held.communicators = lost(i);
   }
   void make_ready(std::size_t i, cuda_options const& wanted, graph_data const& graph, kernels_of_training const& kernels,
                   std::span<std::uint64_t const> keys) {
@@ -231,9 +242,14 @@ template <class Api, class Library> class cuda_devices final : public local_devi
       d.executors.push_back(std::make_unique<executor>(sets_[s][i], graph, kernels, keys, d.state.data(), d.arena.data(),
                                                        *d.communicators[s], d.multiplies, s == 0, how));
     }
-    std::size_t after = 0, all = 0;
-    check<Api>(Api::memory(after, all), words({"rank ", ranks_[i], ", its memory"}));
-    d.held = d.free_before - std::min(d.free_before, after);
+    d.held.executors = lost(i);
+  }
+  // Bytes of the device's free memory, since the last call.
+  std::size_t lost(std::size_t i) {
+    std::size_t now = 0, all = 0;
+    check<Api>(Api::memory(now, all), words({"rank ", ranks_[i], ", its memory"}));
+    const std::size_t before = std::exchange(devices_[i]->free, now);
+    return before - std::min(before, now);
   }
   // Everything of a device ends on its thread, executors before the memory they use.
   void end() {

@@ -184,7 +184,8 @@ class chain_finder {
       const std::size_t at = group.at[m], mine = place_[at];
       for (std::size_t waits = mine + 1; waits <= here; ++waits)
         if (waited_for_[waits]) return false;
-      if (mine > here && program_->instructions[at].wait > waited_[place]) return false;
+      // What an earlier instruction has waited for, a later one does not wait for again: so all that came before it counts.
+      if (mine > here && waited_[at] > waited_[place]) return false;
       for (std::size_t between = std::min(mine, here) + 1; between < std::max(mine, here); ++between) {
         const std::size_t passed = lane_[between];
         if (std::find(group.at, group.at + group.count, passed) == group.at + group.count &&
