@@ -99,8 +99,8 @@ TEST_CASE("maxima between pretended GPUs are those between threads, where one ha
     pt::on_cpu::thread_devices threads({.devices = 3, .threads = 1, .lanes = 1}, graph, {}, {}, {programs});
     const pretend::machine machine({.devices = 3});
     pt::one_process alone;
-    pt::on_cuda::cuda_devices<pretend::cuda, pretend::nccl> gpus({.timeout_seconds = 20}, graph, {}, &pretend::launch::run_box,
-                                                                 {}, {programs}, {0, 1, 2}, 3, alone);
+    pt::on_cuda::cuda_devices<pretend::cuda, pretend::nccl> gpus(
+        {.timeout_seconds = 20}, graph, {{}, &pretend::launch::run_box, {}}, {}, {programs}, {0, 1, 2}, 3, alone);
     const auto wanted = results(threads, type), have = results(gpus, type);
     REQUIRE(wanted.size() == 9);
     CHECK(std::isnan(wanted[0][2]));

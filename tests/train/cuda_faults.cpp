@@ -27,7 +27,7 @@ using program_change = std::function<void(pt::program&)>;  // of rank 0's traini
 struct changing_source : pt::on_cuda::cuda_source<pretend::cuda, pretend::nccl> {
   program_change change;
   changing_source(pt::on_cuda::traced_training const& traced, program_change what)
-      : cuda_source({.timeout_seconds = 0.3}, traced.launchers, traced.boxes), change(std::move(what)) {}
+      : cuda_source({.timeout_seconds = 0.3}, traced), change(std::move(what)) {}
   std::unique_ptr<pt::local_devices> make(pt::graph_data const& graph, std::span<std::uint64_t const> keys,
                                           pt::list<pt::list<pt::program>> sets) override {
     if (change) change(sets[0][0]);
