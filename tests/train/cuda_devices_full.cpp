@@ -275,9 +275,9 @@ TEST_CASE("what gpu-check prints of kernels, steps, collectives and the simulato
   CHECK(instructions == static_cast<int>(made.what.instructions.size()));
   CHECK(times.rows.size() < made.what.instructions.size());  // layers are alike
   CHECK(products == made_ready);
-  // Of each block five biases, a gelu and two of the gradient's sums by products; two dropouts into the sums after them, and as
-  // many in the gradient, by chains.
-  CHECK(taken_in == 2 * (5 + 1 + 2 + 2 + 2));
+  // Of each block five biases, a gelu, its gradient, the sum of that over the rows and two sums of the gradient by products; two
+  // dropouts into the sums after them, and as many in the gradient, by chains.
+  CHECK(taken_in == 2 * (5 + 1 + 2 + 2 + 2 + 2));
   CHECK(run > made_ready);
   CHECK(times.step > 0);
   // One lane, whose ops take what they took alone: the step is their sum.

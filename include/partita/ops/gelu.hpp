@@ -15,6 +15,7 @@ inline constexpr double gelu_cubic = 0.044715;
 }  // namespace detail
 
 struct gelu_gradient_op {  // dy (s + x s (1 - s) 2 u'), s = sigmoid(2 u)
+  static constexpr after_product after = after_product::gelu_gradient;
   static constexpr std::string_view name = "gelu.grad", annotation = "..., ... -> ...";
   static constexpr double flops_per_point = 17;
   template <class V> PARTITA_HOST_DEVICE static V point(V dy, V x) {

@@ -108,6 +108,7 @@ template <int K, int M, bool Turned> struct linear_op {
 
 // Gradient of a bias: the sum over all rows.
 template <int M> struct bias_grad_op {
+  static constexpr after_product after = after_product::sums_rows;
   static constexpr std::string_view name = "bias.grad", annotation = detail::bias_text<M>::backward.view();
   static constexpr bool accumulates = true;
   template <class Shape> static std::size_t workspace(Shape const& s) {

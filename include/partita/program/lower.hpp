@@ -49,6 +49,7 @@ class rank_lowering {
       if (bucket >= 0) build_.end_bucket();
     }
     publish();
+    if (s_.options().arrange) s_.options().arrange(p_);
     if (s_.options().fuse) fuse_chains(p_, g_, s_.options().workers);
     plan_memory(p_);
     return std::move(p_);

@@ -29,6 +29,7 @@ struct lowering_options {
   double bucket_bytes = 25 * 1024 * 1024.0;    // moves that wait at the same time are one collective up to so much; 0: never
   // Bytes of scratch that a kernel wants for a piece: (op, extents per letter).
   std::function<std::size_t(int, std::size_t const*)> workspace;
+  std::function<void(program&)> arrange;  // changes the order of what does not depend on each other, before memory is planned
 };
 
 // The devices of one group of a collective, by rank, and their coordinates along the dimensions of the group.

@@ -19,6 +19,7 @@
 #include <partita/core/list.hpp>
 #include <partita/core/words.hpp>
 #include <partita/device/cpu/outside.hpp>
+#include <partita/device/cuda/arrange.hpp>
 #include <partita/device/cuda/executor.hpp>
 #include <partita/train/device_threads.hpp>
 #include <partita/train/devices.hpp>
@@ -311,6 +312,7 @@ template <class Api, class Library> class cuda_source : public device_source {
   list<int> here() const override { return ranks_; }
   int workers() const override { return 1; }
   bool fuses() const override { return false; }
+  void arrange(program& p) const override { gather_followers(p, kernels_.launchers); }
   std::size_t workspace(op_entry const& e, int op, std::size_t const* extents) const override {
     return scratch_bytes(kernels_.launchers[static_cast<std::size_t>(op)], *e.info, extents);
   }

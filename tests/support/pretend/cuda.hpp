@@ -128,7 +128,9 @@ struct cuda {
   static void destroy_multiplier(multiplier_type) {}
   static result create_product(multiplier_type, product_type& made, on_cuda::product_shape const& shape, std::size_t) {
     made = shape;
-    if (shape.type == f64 ? shape.adds_bias || shape.gelu : shape.gelu && shape.ldc % 8 != 0) return unsupported;
+    if (shape.type == f64 ? !shape.is_plain() : (shape.gelu || shape.gelu_gradient) && shape.ldc % 8 != 0) return unsupported;
+    if ((shape.adds_bias && (shape.gelu_gradient || shape.sums_rows)) || (shape.sums_rows && !shape.gelu_gradient))
+      machine::here().breaks("an epilogue that cuBLASLt does not have");
     return answer();
   }
   static void destroy_product(product_type const&) {}
@@ -166,9 +168,11 @@ struct cuda {
   }
   template <class T>
   static void multiply(on_cuda::product_shape const& s, on_cuda::product const& p, T const* a, T const* b, T* c) {
+    using sum = std::conditional_t<std::is_same_v<T, double>, double, float>;
+    std::vector<sum> row_sums(s.m);
     for (std::size_t j = 0; j < s.n; ++j)
       for (std::size_t i = 0; i < s.m; ++i) {
-        std::conditional_t<std::is_same_v<T, double>, double, float> total = 0;
+        sum total = 0;
         for (std::size_t k = 0; k < s.k; ++k)
           total += a[s.transpose_a ? i * s.lda + k : k * s.lda + i] * b[s.transpose_b ? k * s.ldb + j : j * s.ldb + k];
         T& out = c[j * s.ldc + i];
@@ -180,8 +184,13 @@ struct cuda {
           static_cast<T*>(p.before_gelu)[j * s.ldc + i] = static_cast<T>(total);
           total = gelu_op::point(total);
         }
+        if (p.gelu_of != nullptr)
+          total = gelu_gradient_op::point(total, static_cast<sum>(static_cast<T const*>(p.gelu_of)[j * s.ldc + i]));
         out = static_cast<T>(total);
+        row_sums[i] += total;
       }
+    if (p.row_sums != nullptr)
+      for (std::size_t i = 0; i < s.m; ++i) static_cast<T*>(p.row_sums)[i] = static_cast<T>(row_sums[i]);
   }
 };
 

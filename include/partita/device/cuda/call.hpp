@@ -64,9 +64,11 @@ struct product {
   void const *a = nullptr, *b = nullptr;
   void* c = nullptr;
   product_loop batch{};
-  void const* bias = nullptr;    // n numbers that are added to every row; null: none
-  void const* addend = nullptr;  // added, like c; null: none. It may be c
-  void* before_gelu = nullptr;   // not null: this is what it was without gelu, and c is gelu of it
+  void const* bias = nullptr;     // n numbers that are added to every row; null: none
+  void const* addend = nullptr;   // added, like c; null: none. It may be c
+  void const* gelu_of = nullptr;  // not null: c is multiplied by the slope of gelu at it
+  void* row_sums = nullptr;       // n sums over the rows of that c; null: none
+  void* before_gelu = nullptr;    // not null: this is what it was without gelu, and c is gelu of it
 };
 
 // What one run of a kernel launches, in order.

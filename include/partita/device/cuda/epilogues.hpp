@@ -1,9 +1,10 @@
 // Which instructions of a program a matrix product can take in: the addition of a bias to its result, and gelu of that, or the
-// addition of another tensor.
+// addition of another tensor; or gelu's gradient, and the sum of its rows.
 #pragma once
 #include <algorithm>
 #include <cstddef>
 #include <span>
+#include <utility>
 
 #include <partita/core/list.hpp>
 #include <partita/device/cuda/launcher.hpp>
@@ -19,10 +20,11 @@ class epilogue_finder {
  public:
   static constexpr std::size_t none = ~std::size_t{0};
   struct followers {
-    std::size_t bias = none, add = none, gelu = none;  // into program::instructions
+    // Into program::instructions.
+    std::size_t bias = none, add = none, gelu = none, gelu_gradient = none, row_sums = none;
     list<std::size_t> all() const {
       list<std::size_t> some;
-      for (std::size_t at : {bias, add, gelu})
+      for (std::size_t at : {bias, add, gelu, gelu_gradient, row_sums})
         if (at != none) some.push_back(at);
       return some;
     }
@@ -54,6 +56,18 @@ class epilogue_finder {
   struct joined {
     followers next;
     product what;
+    // The same with one less; false where that is nothing.
+    bool drop(product const& alone) {
+      if (std::exchange(what.row_sums, nullptr) != nullptr) next.row_sums = none;
+      else if (std::exchange(what.gelu_of, nullptr) != nullptr) {
+        next.gelu_gradient = none;
+        what.c = alone.c;
+      } else if (what.before_gelu != nullptr) {
+        next.gelu = none;
+        what.c = std::exchange(what.before_gelu, nullptr);
+      } else return false;
+      return !next.all().empty();
+    }
   };
   // The product that the instruction `at` is, together with what follows it.
   // `address(reference)` is where an operand lies. None of what is made early may lie where the product still reads.
@@ -68,11 +82,12 @@ class epilogue_finder {
     };
     const auto made_by = [&](compute_call const& c) { return range(c, info(c).outputs[0], output(c)); };
     const auto read_by = [&](compute_call const& c, int k) { return range(c, info(c).input(k), input(c, k)); };
-    const auto is_free = [&](memory_range const& to) {
-      bool free = to.bytes == bytes && !overlap(to, vector);
-      for (int k = 0; k < multiplies.input_count; ++k) free = free && !overlap(to, read_by(multiplies, k));
-      return free;
+    const auto is_read = [&](memory_range const& r) {
+      bool read = false;
+      for (int k = 0; k < multiplies.input_count; ++k) read = read || overlap(r, read_by(multiplies, k));
+      return read;
     };
+    const auto is_free = [&](memory_range const& to) { return to.bytes == bytes && !overlap(to, vector) && !is_read(to); };
     if (multiplies.output_count != 1 || made_by(multiplies).bytes != bytes) return made;
 
     std::size_t last = at;
@@ -103,6 +118,21 @@ class epilogue_finder {
         made.next.gelu = then;
         made.what.before_gelu = made.what.c;
         made.what.c = address(output(bends));
+      }
+    } else if (const std::size_t slope = follower(at, at, after_product::gelu_gradient);
+               slope != none && is_read_once(output(multiplies))) {
+      compute_call const& bends = *call_of(slope);
+      const memory_range to = made_by(bends), from = read_by(bends, 1);
+      if (from.bytes != bytes || !is_free(to) || overlap(to, from)) return made;
+      made.next.gelu_gradient = slope;
+      made.what.gelu_of = from.begin;
+      made.what.c = address(output(bends));
+      const std::size_t sums = follower(slope, at, after_product::sums_rows);
+      if (sums == none) return made;
+      const memory_range row = made_by(*call_of(sums));
+      if (row.bytes == alone.n * size_of(alone.type) && !is_read(row) && !overlap(row, from) && !overlap(row, to)) {
+        made.next.row_sums = sums;
+        made.what.row_sums = address(output(*call_of(sums)));
       }
     }
     return made;

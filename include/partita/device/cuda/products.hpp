@@ -25,7 +25,8 @@ struct product_shape {
   std::size_t m = 0, n = 0, k = 0, lda = 0, ldb = 0, ldc = 0;
   std::size_t batch = 1, next_a = 0, next_b = 0, next_c = 0;
   std::size_t aligned_a = 0, aligned_b = 0, aligned_c = 0;  // bytes: what the addresses promise
-  bool adds_bias = false, gelu = false;
+  bool adds_bias = false, gelu = false, gelu_gradient = false, sums_rows = false;
+  bool is_plain() const { return !adds_bias && !gelu && !gelu_gradient && !sums_rows; }
   auto operator<=>(product_shape const&) const = default;
 };
 
@@ -82,7 +83,9 @@ inline product_shape shape_of(product const& p) {
           aligned(p.a, p.batch.a),
           std::min(aligned(p.c, p.batch.c), alignment_of(p.addend)),
           p.bias != nullptr,
-          p.before_gelu != nullptr};
+          p.before_gelu != nullptr,
+          p.gelu_of != nullptr,
+          p.row_sums != nullptr};
 }
 
 // Belongs to one device, whose thread makes and ends it: all its programs share it, and the workspace, since products run in
@@ -108,7 +111,7 @@ template <class Api> class products {
       if (workspace_.size() == 0) workspace_ = device_memory<Api>(workspace_bytes, "the workspace of matrix products");
       typename Api::product_type made{};
       const auto answer = Api::create_product(multiplier_, made, shape, workspace_bytes);
-      if (answer == Api::unsupported && (shape.adds_bias || shape.gelu)) return nullptr;
+      if (answer == Api::unsupported && !shape.is_plain()) return nullptr;
       check<Api>(answer, words({"a product of ", shape.m, " x ", shape.k, " and ", shape.k, " x ", shape.n, " in ",
                                 name_of(shape.type)}));
       found = made_.emplace(shape, made).first;

@@ -133,7 +133,7 @@ struct runtime {
     then([&] { return layout(p.a, type, s.transpose_a ? s.k : s.m, s.transpose_a ? s.m : s.k, s.lda, s.batch, s.next_a); });
     then([&] { return layout(p.b, type, s.transpose_b ? s.n : s.k, s.transpose_b ? s.k : s.n, s.ldb, s.batch, s.next_b); });
     then([&] { return layout(p.c, type, s.m, s.n, s.ldc, s.batch, s.next_c); });
-    if (s.adds_bias || s.gelu) then([&] { return set_epilogue(p.what, s); });
+    if (!s.is_plain()) then([&] { return set_epilogue(p.what, s); });
     then([&] { return cublasLtMatmulPreferenceCreate(&limits); });
     then([&] {
       return cublasLtMatmulPreferenceSetAttribute(limits, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace_bytes,
@@ -165,14 +165,17 @@ struct runtime {
                             stream_type s) {
     const double alpha_double = p.alpha, beta_double = p.accumulate || p.addend != nullptr ? 1 : 0;
     const float alpha = static_cast<float>(alpha_double), beta = static_cast<float>(beta_double);
-    if (p.bias != nullptr)  // the addresses are read when the product is put
+    // The addresses are read when the product is put.
+    void const *const vector = p.bias != nullptr ? p.bias : p.row_sums, *const of_gelu =
+                                                                            p.before_gelu != nullptr ? p.before_gelu : p.gelu_of;
+    if (vector != nullptr)
       if (const auto answer =
-              cublasLtMatmulDescSetAttribute(ready.what, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &p.bias, sizeof p.bias);
+              cublasLtMatmulDescSetAttribute(ready.what, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &vector, sizeof vector);
           answer != CUBLAS_STATUS_SUCCESS)
         return of(answer);
-    if (p.before_gelu != nullptr)
-      if (const auto answer = cublasLtMatmulDescSetAttribute(ready.what, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER,
-                                                             &p.before_gelu, sizeof p.before_gelu);
+    if (of_gelu != nullptr)
+      if (const auto answer =
+              cublasLtMatmulDescSetAttribute(ready.what, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &of_gelu, sizeof of_gelu);
           answer != CUBLAS_STATUS_SUCCESS)
         return of(answer);
     const bool wide = ready.type == f64;
@@ -193,12 +196,16 @@ struct runtime {
     return answer == CUBLAS_STATUS_SUCCESS ? success : result{of_cublas + static_cast<int>(answer)};
   }
   // Column-major, a bias is added along the columns: one number a row, as it is for us a column. gelu is the form with tanh, as
-  // ops/gelu.hpp has it; it keeps what it is applied to, in rows that are a multiple of 8 elements.
+  // ops/gelu.hpp has it; it keeps what it is applied to, in rows that are a multiple of 8 elements, and its slope is taken at
+  // that.
   static cublasStatus_t set_epilogue(cublasLtMatmulDesc_t what, product_shape const& s) {
-    if (s.type == f64 || (s.gelu && s.ldc % 8 != 0)) return CUBLAS_STATUS_NOT_SUPPORTED;
-    const cublasLtEpilogue_t epilogue = !s.gelu       ? CUBLASLT_EPILOGUE_BIAS
-                                        : s.adds_bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS
-                                                      : CUBLASLT_EPILOGUE_GELU_AUX;
+    const bool bends = s.gelu || s.gelu_gradient;
+    if (s.type == f64 || (bends && s.ldc % 8 != 0)) return CUBLAS_STATUS_NOT_SUPPORTED;
+    const cublasLtEpilogue_t epilogue = s.sums_rows       ? CUBLASLT_EPILOGUE_DGELU_BGRAD
+                                        : s.gelu_gradient ? CUBLASLT_EPILOGUE_DGELU
+                                        : !s.gelu         ? CUBLASLT_EPILOGUE_BIAS
+                                        : s.adds_bias     ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS
+                                                          : CUBLASLT_EPILOGUE_GELU_AUX;
     const std::int64_t ld = static_cast<std::int64_t>(s.ldc);
     cublasStatus_t answer = cublasLtMatmulDescSetAttribute(what, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue);
     auto then = [&](cublasLtMatmulDescAttributes_t which, auto const& value) {
@@ -206,9 +213,9 @@ struct runtime {
     };
     // The choice of an algorithm may look at addresses that are there and aligned; the real ones come when the product is put.
     void const* const somewhere = reinterpret_cast<void const*>(std::uintptr_t{256});
-    if (s.adds_bias) then(CUBLASLT_MATMUL_DESC_BIAS_POINTER, somewhere);
-    if (s.gelu) then(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, ld);
-    if (s.gelu) then(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, somewhere);
+    if (s.adds_bias || s.sums_rows) then(CUBLASLT_MATMUL_DESC_BIAS_POINTER, somewhere);
+    if (bends) then(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, ld);
+    if (bends) then(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, somewhere);
     return answer;
   }
   static cublasStatus_t layout(cublasLtMatrixLayout_t& made, cudaDataType_t type, std::size_t rows, std::size_t columns,

@@ -321,20 +321,16 @@ template <class Api> class tasks_of_program {
     for (std::size_t at = 0; at < of_.size(); ++at) {
       product const* const alone = only_product(at);
       if (alone == nullptr) continue;
-      auto [next, what] = finder.join(at, *alone, [this](reference const& r) { return address(r); });
-      if (next.all().empty()) continue;
-      typename Api::product_type const* ready = products_->ready(shape_of(what));
-      if (ready == nullptr && next.gelu != none) {
-        next.gelu = none;
-        what.c = std::exchange(what.before_gelu, nullptr);
-        if (!next.all().empty()) ready = products_->ready(shape_of(what));
-      }
+      epilogue_finder::joined found = finder.join(at, *alone, [this](reference const& r) { return address(r); });
+      if (found.next.all().empty()) continue;
+      typename Api::product_type const* ready = products_->ready(shape_of(found.what));
+      while (ready == nullptr && found.drop(*alone)) ready = products_->ready(shape_of(found.what));
       if (ready == nullptr) continue;
       of_[at].with_epilogue = with_epilogues_.size();
-      list<std::size_t> members = next.all();
+      list<std::size_t> members = found.next.all();
       members.push_back(at);
       join(members, at);
-      with_epilogues_.push_back({what, ready});
+      with_epilogues_.push_back({found.what, ready});
     }
   }
   // Element-wise ops that follow each other, as one kernel.
