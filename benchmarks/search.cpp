@@ -76,9 +76,10 @@ void devices(benchmark::State& state) {
   s.samples = 1536;
   search_gpt(state, s, static_cast<int>(state.range(0)));
 }
-BENCHMARK(devices)->Arg(32)->Arg(64)->Arg(128)->Arg(256)->Unit(benchmark::kMillisecond);
-void gpt_6_7b_on_16(benchmark::State& state) { search_gpt(state, of_layers(32), 2); }
-BENCHMARK(gpt_6_7b_on_16)->Unit(benchmark::kMillisecond);
+BENCHMARK(devices)->RangeMultiplier(2)->Range(8, 256)->Unit(benchmark::kMillisecond);
+// nodes of 8 devices
+void gpt_6_7b(benchmark::State& state) { search_gpt(state, of_layers(32), static_cast<int>(state.range(0))); }
+BENCHMARK(gpt_6_7b)->RangeMultiplier(2)->Range(1, 8)->Unit(benchmark::kMillisecond);
 void evoformer_on_devices(benchmark::State& state) {
   using trained = pt::training<evoformer, pt::adamw, pt::clip_norm>;
   pt::cluster c = pt::preset::dgx_a100((static_cast<int>(state.range(0)) + 7) / 8);
@@ -91,7 +92,7 @@ void evoformer_on_devices(benchmark::State& state) {
     state.counters["solved"] = static_cast<double>(found.why.solved);
   }
 }
-BENCHMARK(evoformer_on_devices)->Arg(4)->Arg(16)->Arg(64)->Unit(benchmark::kMillisecond);
+BENCHMARK(evoformer_on_devices)->RangeMultiplier(2)->Range(4, 64)->Unit(benchmark::kMillisecond);
 void gpt_175b_on_1024(benchmark::State& state) { search_gpt(state, {}, 128); }
 BENCHMARK(gpt_175b_on_1024)->Unit(benchmark::kMillisecond);
 }  // namespace

@@ -14,7 +14,7 @@ namespace partita::testing {
 // What is wrong, or nothing, without a memory limit and with two. Every choice is made once and looked at for each limit.
 inline std::string compare_with_brute_force(unsigned seed, int& without_plan) {
   random_space random(seed);
-  spaces::problem p = random.make();
+  spaces::problem p = seed % 8 == 5 ? random.make_repeated() : random.make();
   std::vector<std::pair<double, double>> all;  // time and memory
   spaces::detail::enumeration::all(p, [&](spaces::choice const&, spaces::total const& t) { all.push_back({t.time, t.memory}); });
   std::ostringstream wrong;
@@ -32,6 +32,16 @@ inline std::string compare_with_brute_force(unsigned seed, int& without_plan) {
     if (found.lower_bound > best || found.lower_bound < best * (1 - 1e-9)) say("bound", found.lower_bound);
     if (found.best.found() && found.memory > limit) say("memory", found.memory);
     if (found.best.found() == (best == spaces::infinite)) say("found", found.best.found());
+    if (random.pick(0, 3) != 0) return;
+    // Where few ways may be listed, or none, a bound remains, and what is found is a choice.
+    for (long most : {0, 2, 8}) {
+      spaces::exact_options short_lists;
+      short_lists.listing = {most, 2 * most};
+      const spaces::exact_outcome bounded = spaces::exact(p, short_lists);
+      if (bounded.lower_bound > best) say("bound with short lists", bounded.lower_bound);
+      if (bounded.time < best) say("time with short lists", bounded.time);
+      if (bounded.best.found() && bounded.memory > limit) say("memory with short lists", bounded.memory);
+    }
   };
   check(spaces::infinite);
   if (all.empty()) return wrong.str();

@@ -40,6 +40,32 @@ class random_space {
     }
     return p;
   }
+  // One stage of equal segments, or nearly so: with a memory limit some of them must differ from the others.
+  spaces::problem make_repeated() {
+    using namespace spaces;
+    problem p;
+    const bool another = chance(2);
+    p.chain.assign(static_cast<std::size_t>(pick(4, 6)), 0);
+    if (another) p.chain.front() = 1;
+    most_memory_ = 20;
+    auto of = std::make_shared<shape>();
+    of->micro_batches = pick(1, 3);
+    const int boundaries = chance(3) ? 2 : 1;
+    grid_choice grid;
+    for (int k = 0; k < 1 + another; ++k) {
+      const auto costs = std::make_shared<table const>(make_table(boundaries, boundaries == 1 ? pick(1, 2) : 0, 2));
+      grid.kinds.push_back({{costs, false}});
+      if (chance(2) && (boundaries == 1 || p.segments() < 6)) grid.kinds.back().push_back({costs, true});
+    }
+    of->grids.push_back(std::move(grid));
+    p.shapes = 1;
+    p.make_shape = [of](int) { return *of; };
+    if (tells_needs_) p.needs = [of](int) { return needs_of(*of); };
+    configuration c;
+    c.schedule.holds = chance(2) ? pipeline_schedule::all : pipeline_schedule::stages_behind;
+    p.configurations.push_back(c);
+    return p;
+  }
   // The least of every figure over all choices.
   static spaces::shape_needs needs_of(spaces::shape const& s) {
     using namespace spaces;
@@ -109,6 +135,10 @@ class random_space {
     return c;
   }
   spaces::table make_table(int boundaries) {
+    const int inside = pick(0, 2);
+    return make_table(boundaries, inside, 2 + (inside == 1));
+  }
+  spaces::table make_table(int boundaries, int inside, int most_options) {
     spaces::table t;
     auto variable = [&](int options, bool entry) {
       std::vector<spaces::cost> costs;
@@ -118,9 +148,8 @@ class random_space {
       }
       t.add_variable(costs);
     };
-    const int inside = pick(0, 2);
     variable(boundaries, true);
-    for (int v = 0; v < inside; ++v) variable(pick(1, 2 + (inside == 1)), false);
+    for (int v = 0; v < inside; ++v) variable(pick(1, most_options), false);
     variable(boundaries, false);
     auto join = [&](int a, int b) {
       std::vector<spaces::cost> costs;

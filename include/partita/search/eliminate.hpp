@@ -39,9 +39,17 @@ inline matrix through(matrix const& a, matrix const& b) {
 
 class eliminator {
  public:
+  // An option of a variable that no choice has, or of the pair that comes so many after the variables, a pair of options.
+  struct left_out {
+    std::size_t factor, index;
+  };
   // `order`: of a table of the same form.
-  explicit eliminator(table const& t, std::shared_ptr<elimination_order const> order = nullptr)
-      : t_(&t), order_(order ? std::move(order) : std::make_shared<elimination_order const>(t)), choice_(t.options.size(), 0) {}
+  explicit eliminator(table const& t, std::shared_ptr<elimination_order const> order = nullptr,
+                      std::vector<left_out> without = {})
+      : t_(&t),
+        order_(order ? std::move(order) : std::make_shared<elimination_order const>(t)),
+        without_(std::move(without)),
+        choice_(t.options.size(), 0) {}
   table const& of() const { return *t_; }
   std::shared_ptr<elimination_order const> const& order() const { return order_; }
   long runs() const { return runs_; }
@@ -107,6 +115,7 @@ class eliminator {
       std::fill(at.begin(), at.end(), 0.0);
       t_->pair_costs.add(w, t_->pairs[p].first, at.size(), at.data());
     }
+    for (left_out const& x : without_) factors_[x.factor][x.index] = infinite;
   }
   double value(int factor) const {
     elimination_order::factor const& f = order_->factors()[static_cast<std::size_t>(factor)];
@@ -188,6 +197,7 @@ class eliminator {
 
   table const* t_;
   std::shared_ptr<elimination_order const> order_;
+  std::vector<left_out> without_;
   std::vector<std::vector<double>> factors_;
   std::vector<int> choice_;
   std::vector<double> rows_, singles_;

@@ -274,15 +274,6 @@ class stage_listing {
     }
     return kept;
   }
-  // Of the ways, those that no other beats in both times.
-  static void keep_best(std::vector<stage_point>& found) {
-    std::sort(found.begin(), found.end(),
-              [](stage_point const& a, stage_point const& b) { return std::tie(a.time, a.step) < std::tie(b.time, b.step); });
-    std::vector<stage_point> kept;
-    for (stage_point& p : found)
-      if (kept.empty() || p.step < kept.back().step) kept.push_back(std::move(p));
-    found = std::move(kept);
-  }
 
   stage_problem& s_;
   stage_limits allowed_;

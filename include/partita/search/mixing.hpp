@@ -1,29 +1,44 @@
 // Good ways through a stage, soon found: the cheapest under some multipliers, the beginning of one and the end of another,
 // then segments changed one by one as long as it helps. Among many equal segments this leaves room for less than one.
 #pragma once
+#include <optional>
+
 #include <partita/search/stage.hpp>
 
 namespace partita::spaces {
 
 class stage_mixing {
  public:
+  using way = std::vector<way_through const*>;  // segment by segment
+
   explicit stage_mixing(stage_problem& s) : s_(s) {}
 
   // Ways from i to j that fit, at most a few for every aim.
   std::vector<stage_point> ways(int i, int j) {
     collect(i, j);
     std::vector<stage_point> found;
-    for (aim const& a : {aim{s_.worth()}, s_.mixed_aim(), aim{s_.worth().time, 0}}) {
-      way best = best_mixed(a);
-      if (best.empty()) continue;
-      improve(best, a);
-      found.push_back(point_of(best));
-    }
+    for (aim const& a : {aim{s_.worth()}, s_.mixed_aim(), aim{s_.worth().time, 0}})
+      if (std::optional<stage_point> best = mixed(a)) found.push_back(std::move(*best));
     return found;
+  }
+  // A way to mix with others; what it points to must stay where it is.
+  void add(way w) {
+    if (std::find(all_.begin(), all_.end(), w) != all_.end()) return;
+    for (way_through const* x : w) {
+      auto& same = alike_[{x->kind, x->entry, x->exit}];
+      if (std::find(same.begin(), same.end(), x) == same.end()) same.push_back(x);
+    }
+    all_.push_back(std::move(w));
+  }
+  // A good way that fits, made of those that were added.
+  std::optional<stage_point> mixed(aim a) const {
+    way best = best_mixed(a);
+    if (best.empty()) return std::nullopt;
+    improve(best, a);
+    return point_of(best);
   }
 
  private:
-  using way = std::vector<way_through const*>;
   static constexpr std::size_t most_cases = 4;
 
   void collect(int i, int j) {
@@ -44,14 +59,6 @@ class stage_mixing {
         add(s_.cheapest(*c, s_.mixed_aim(), factor * c->mu, i, j));
       }
     }
-  }
-  void add(way w) {
-    if (std::find(all_.begin(), all_.end(), w) != all_.end()) return;
-    for (way_through const* x : w) {
-      auto& same = alike_[{x->kind, x->entry, x->exit}];
-      if (std::find(same.begin(), same.end(), x) == same.end()) same.push_back(x);
-    }
-    all_.push_back(std::move(w));
   }
   static double value(way_through const& x, aim a) { return a.time * x.cost.time + a.step * x.cost.step; }
 

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include <partita/search/brute_force.hpp>
+#include <partita/search/classes.hpp>
 #include <partita/search/listing.hpp>
 #include <partita/search/packing.hpp>
 #include <partita/search/stage_chain.hpp>
@@ -179,6 +180,7 @@ class configuration_solver {
     // Stages are solved for plans of up to some time.
     const double wanted = known_ < infinite ? known_ : window_.least_beyond() == infinite ? infinite : width_ * 1.3;
     if (ceiling_ < width_ || (wanted == infinite && ceiling_ < infinite)) {
+      classes_.clear();
       known_stages_.clear();
       ceiling_ = wanted;
     }
@@ -231,7 +233,7 @@ class configuration_solver {
         a.open = true;
         return bound;
       }
-      if (!list_further(*best)) return bound;
+      if (!raise(*best)) return bound;
       take(*best, a);
     }
   }
@@ -294,29 +296,55 @@ class configuration_solver {
     }
     return moved;
   }
-  // False when no stage could be listed further.
-  bool list_further(stage_chain const& chain) {
-    bool moved = false;
-    for (chained_stage const& x : chain.stages) {
-      stage_entry& e = x.of->solved->at(x.entry, x.exit);
-      if (x.point >= 0) continue;
-      if (e.stuck) return false;
-      const double rest = x.rest + window_.time_of(0, x.begin);
-      const double most = ceiling_ < infinite ? (ceiling_ - fill_ * rest) * (1 + 1e-9) : infinite,
-                   from = std::max(e.least_worth, e.solved);
-      double gap = from - e.least_worth;
-      for (int tries = 0; tries < 60; ++tries) {
-        gap = std::max(gap * 3, std::max(how_.tolerance / 4, 1e-4) * std::abs(from) + 1e-300);
-        const double cap = std::min(most, e.least_worth + gap);
-        if (!stage_listing(*x.of->solved, how_.listing).list_all(x.entry, x.exit, cap)) {
-          e.stuck = true;
-          return false;  // then the bound stays where it is, whatever becomes of the others
-        }
-        moved = true;
-        if (!e.points.empty() || cap >= most || e.solved == infinite) break;
-      }
+  // Raises the bound of a stage that has none of its ways in the chain: of the one that keeps the whole bound where it is, and of
+  // those near it. False when that one's is as good as it can be made.
+  bool raise(stage_chain const& chain) {
+    std::vector<std::pair<double, chained_stage const*>> open;
+    for (chained_stage const& x : chain.stages)
+      if (x.point < 0) open.push_back({x.of->solved->at(x.entry, x.exit).least_worth + fill_ * rest_of(x), &x});
+    std::sort(open.begin(), open.end(), [](auto const& a, auto const& b) { return a.first > b.first; });
+    for (auto const& [bound, x] : open) {
+      if (bound < open.front().first * (1 - how_.tolerance)) break;
+      stage_entry& e = x->of->solved->at(x->entry, x->exit);
+      if (!raise(*x, e) && x == open.front().second) return false;
     }
-    return moved;
+    return !open.empty();
+  }
+  bool raise(chained_stage const& x, stage_entry& e) {
+    const stage_limits few{std::min(how_.listing.columns, 10000L), std::min(how_.listing.labels, 20000L)};
+    if (!e.too_many && list_further(x, e, few)) return true;
+    e.too_many = true;
+    if (!e.stuck && tell_apart(x, e)) return true;
+    e.stuck = e.stuck || !list_further(x, e, how_.listing);
+    return !e.stuck;
+  }
+  double rest_of(chained_stage const& x) const { return x.rest + window_.time_of(0, x.begin); }
+  // False: there are too many ways to list.
+  bool list_further(chained_stage const& x, stage_entry& e, stage_limits const& allowed) {
+    const double most = ceiling_ < infinite ? (ceiling_ - fill_ * rest_of(x)) * (1 + 1e-9) : infinite,
+                 from = std::max(e.least_worth, e.solved);
+    double gap = from - e.least_worth;
+    for (int tries = 0; tries < 60; ++tries) {
+      gap = std::max(gap * 3, std::max(how_.tolerance / 4, 1e-4) * std::abs(from) + 1e-300);
+      const double cap = std::min(most, e.least_worth + gap);
+      if (!stage_listing(*x.of->solved, allowed).list_all(x.entry, x.exit, cap)) return false;
+      if (!e.points.empty() || cap >= most || e.solved == infinite) break;
+    }
+    return true;
+  }
+  // Raises the bound of a stage by telling its segments apart, to what is enough if it can, or finds a better way. False:
+  // neither.
+  bool tell_apart(chained_stage const& x, stage_entry& e) {
+    std::unique_ptr<stage_classes>& classes = classes_[&e];
+    if (!classes) classes = std::make_unique<stage_classes>(*x.of->solved, x.entry, x.exit, tried_[x.of->in_flight]);
+    if (classes->done()) return false;
+    const double before = e.least_worth;
+    double known = infinite;
+    for (stage_point const& p : e.points) known = std::min(known, m_ * p.time + p.step);
+    e.least_worth = std::max(before, classes->least(enough() - fill_ * rest_of(x), known));
+    e.points.insert(e.points.end(), classes->found().begin(), classes->found().end());
+    keep_best(e.points);
+    return !classes->found().empty() || e.least_worth > before + 1e-9 * std::abs(before);
   }
 
   problem const& p_;
@@ -334,6 +362,8 @@ class configuration_solver {
   std::vector<least_needs> needs_;
   stage_window window_;
   known_stages known_stages_;
+  std::map<stage_entry const*, std::unique_ptr<stage_classes>> classes_;
+  std::map<int, std::vector<double>> tried_;  // multipliers, by micro-batches in flight
   std::optional<chain_finder> finder_;
 };
 

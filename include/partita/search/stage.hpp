@@ -15,6 +15,15 @@ struct stage_point {
   double time = 0, step = 0;
   std::vector<segment_choice> segments;
 };
+// Of ways, those that no other beats in both times.
+inline void keep_best(std::vector<stage_point>& found) {
+  std::sort(found.begin(), found.end(),
+            [](stage_point const& a, stage_point const& b) { return std::tie(a.time, a.step) < std::tie(b.time, b.step); });
+  std::vector<stage_point> kept;
+  for (stage_point& p : found)
+    if (kept.empty() || p.step < kept.back().step) kept.push_back(std::move(p));
+  found = std::move(kept);
+}
 // A segment's part of one.
 struct way_through {
   int kind = 0, entry = 0, exit = 0;
@@ -26,7 +35,8 @@ struct stage_entry {
   // Of any way from this entry to this exit: time per micro-batch; what it is worth; the same with a quarter of the step.
   double least_time = infinite, least_worth = infinite, least_mixed = infinite;
   double solved = -infinite;  // every way worth at most this is among the points, or no better than one of them
-  bool stuck = false;         // more ways than may be listed
+  bool too_many = false;      // more ways than may be listed
+  bool stuck = false;         // and the bound is as good as it can be made
   bool sketched = false;      // some ways were looked for
   std::vector<stage_point> points;
 };

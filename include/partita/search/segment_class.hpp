@@ -1,0 +1,109 @@
+// A class of segments of one kind: those that run as one variant, without some of its options.
+#pragma once
+#include <map>
+#include <memory>
+
+#include <partita/search/grid_solver.hpp>
+
+namespace partita::spaces {
+
+class segment_class {
+ public:
+  segment_class(int kind, grid_solver::piece& of, int in_flight)
+      : kind_(kind), in_flight_(in_flight), of_(&of), level_(of.least_running()) {
+    make();
+  }
+  segment_class(segment_class const& like)
+      : kind_(like.kind_), in_flight_(like.in_flight_), of_(like.of_), level_(like.level_), without_(like.without_) {
+    make();
+  }
+  segment_class(segment_class&&) = default;
+  segment_class& operator=(segment_class const&) = delete;
+
+  int kind() const { return kind_; }
+  int variant() const { return of_->variant; }
+  bool replays() const { return of_->replays; }
+  table const& costs() const { return of_->by->of(); }
+  // Bytes that are there while such a segment runs, at the least.
+  double level() const { return level_; }
+  void raise_level(double bytes) { level_ = std::max(level_, bytes); }
+
+  // The cheapest ways; infinite `mu`: by memory alone.
+  matrix const& run(aim worth, double mu) {
+    const auto [place, fresh] = at_.try_emplace(mu);
+    if (fresh) place->second = by_->run(weigh(worth, mu));
+    return place->second;
+  }
+  std::vector<int> cheapest(aim worth, double mu, int entry, int exit) {
+    by_->run(weigh(worth, mu));
+    return by_->decode(entry, exit);
+  }
+  // Leaves these options of a variable out.
+  void leave_out(int variable, std::vector<char> const& options, bool which) {
+    for (std::size_t o = 0; o < options.size(); ++o)
+      if (static_cast<bool>(options[o]) == which) without_.push_back({static_cast<std::size_t>(variable), o});
+    make();
+  }
+  // Leaves out what needs more than so many bytes while it runs. Returns the least that one of those needs.
+  double leave_out_above(double allowed) {
+    table const& t = costs();
+    double next = infinite;
+    auto look = [&](std::size_t factor, std::size_t index, double bytes) {
+      if (bytes <= allowed) return;
+      next = std::min(next, bytes);
+      without_.push_back({factor, index});
+    };
+    for (int v = 0; v < t.variables(); ++v)
+      for (int o = 0; o < count(v); ++o)
+        look(static_cast<std::size_t>(v), static_cast<std::size_t>(o), t.own.transient(t.index(v, o)));
+    for (std::size_t p = 0; p < t.pairs.size(); ++p) {
+      const std::size_t n = static_cast<std::size_t>(count(t.pairs[p].a)) * static_cast<std::size_t>(count(t.pairs[p].b));
+      for (std::size_t i = 0; i < n; ++i)
+        look(static_cast<std::size_t>(t.variables()) + p, i, t.pair_costs.transient(t.pairs[p].first + i));
+    }
+    make();
+    return next;
+  }
+
+  // Bytes that depend on one variable: in a choice, and at the least.
+  double memory_of(std::vector<int> const& options, int variable) const {
+    table const& t = costs();
+    auto option = [&](int v) { return options[static_cast<std::size_t>(v)]; };
+    double sum = bytes_of(t.own[t.index(variable, option(variable))]);
+    for (table::pair const& p : t.pairs)
+      if (p.a == variable || p.b == variable) sum += bytes_of(t.pair_costs[t.index(p, option(p.a), option(p.b))]);
+    return sum;
+  }
+  double least_memory(int variable, int option) const {
+    table const& t = costs();
+    double sum = bytes_of(t.own[t.index(variable, option)]);
+    for (table::pair const& p : t.pairs) {
+      if (p.a != variable && p.b != variable) continue;
+      double least = infinite;
+      for (int o = 0; o < count(p.a == variable ? p.b : p.a); ++o)
+        least = std::min(least, bytes_of(t.pair_costs[p.a == variable ? t.index(p, option, o) : t.index(p, o, option)]));
+      sum += least;
+    }
+    return sum;
+  }
+
+ private:
+  int count(int variable) const { return costs().options[static_cast<std::size_t>(variable)]; }
+  double bytes_of(cost const& c) const { return c.held + in_flight_ * (c.entry + (replays() ? 0 : c.kept)); }
+  weights weigh(aim worth, double mu) const {
+    return grid_solver::weigh(mu == infinite ? aim{0, 0} : worth, mu == infinite ? 1 : mu, in_flight_, replays());
+  }
+  void make() {
+    by_ = std::make_unique<eliminator>(costs(), of_->by->order(), without_);
+    at_.clear();
+  }
+
+  int kind_, in_flight_;
+  grid_solver::piece* of_;
+  double level_;
+  std::vector<eliminator::left_out> without_;
+  std::unique_ptr<eliminator> by_;
+  std::map<double, matrix> at_;  // by multiplier
+};
+
+}  // namespace partita::spaces
