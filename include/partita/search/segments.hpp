@@ -2,6 +2,7 @@
 // they read, cut where a block (an indexed scope: "block.3") begins or ends.
 #pragma once
 #include <algorithm>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,27 @@
 namespace partita::spaces {
 
 namespace detail {
+
+// Ops by the op that causes them, in the graph's order.
+class ops_by_origin {
+ public:
+  template <class Wanted> void collect(graph_data const& g, int from, Wanted wanted) {
+    begin_.assign(static_cast<std::size_t>(g.ops.size) + 1, 0);
+    for (int op = from; op < g.ops.size; ++op) begin_[static_cast<std::size_t>(g.ops[op].origin) + 1] += wanted(op);
+    for (std::size_t i = 1; i < begin_.size(); ++i) begin_[i] += begin_[i - 1];
+    ops_.resize(static_cast<std::size_t>(begin_.back()));
+    std::vector<int> next = begin_;
+    for (int op = from; op < g.ops.size; ++op)
+      if (wanted(op)) ops_[static_cast<std::size_t>(next[static_cast<std::size_t>(g.ops[op].origin)]++)] = op;
+  }
+  std::span<int const> of(int origin) const {
+    int const* const begin = &begin_[static_cast<std::size_t>(origin)];
+    return {ops_.data() + begin[0], ops_.data() + begin[1]};
+  }
+
+ private:
+  std::vector<int> begin_, ops_;
+};
 
 class segmenter {
  public:
@@ -51,16 +73,13 @@ class segmenter {
     waited_.assign(at(g_.tensors.size), false);
     const selection of_parameters = policy::detail::weight_gradients(g_);
     for (int i = 0; i < of_parameters.ids.size; ++i) of_gradients_[at(of_parameters.ids[i])] = true;
-    backward_.resize(at(g_.ops.size));
-    updates_.resize(at(g_.ops.size));
+    auto causes = [&](int op, bool backward) { return entry(op).origin != op && (entry(op).when == pass::backward) == backward; };
+    backward_.collect(g_, forward_, [&](int op) { return causes(op, true); });
+    updates_.collect(g_, forward_, [&](int op) { return causes(op, false); });
     read_by_backward_.assign(at(g_.tensors.size), false);
-    for (int op = forward_; op < g_.ops.size; ++op) {
-      op_entry const& e = entry(op);
-      if (e.when == pass::backward)
+    for (int op = forward_; op < g_.ops.size; ++op)
+      if (op_entry const& e = entry(op); e.when == pass::backward)
         for (int i = 0; i < e.input_count; ++i) mark_as_read(g_.input(e, i));
-      if (e.origin == op) continue;
-      (e.when == pass::backward ? backward_ : updates_)[at(e.origin)].push_back(op);
-    }
   }
   // With a view what it is a view of is kept.
   void mark_as_read(int tensor) {
@@ -114,6 +133,8 @@ class segmenter {
       last_scope_ = scope;
     }
     searched_op x;
+    x.inputs.reserve(at(e.input_count));
+    x.backward.reserve(backward_.of(op).size());
     x.op = op;
     x.info = &f;
     for (int d = 0; d < f.dim_count; ++d) {
@@ -121,7 +142,7 @@ class segmenter {
       x.is_batch[d] = m_.batch != nullptr && f.dims[d].axis->id == m_.batch->id;
       x.may_cut[d] = !f.dims[d].whole && x.wholes[d] != unbound;
     }
-    for (int b : backward_[at(op)]) {
+    for (int b : backward_.of(op)) {
       if (entry(b).info->source != source_kind::none || entry(b).info->is_view || adds_gradients(b)) continue;
       x.backward.push_back(caused(b));
       caused_op& made = x.backward.back();
@@ -135,7 +156,7 @@ class segmenter {
       const int t = g_.input(e, i);
       searched_input in;
       in.tensor = t;
-      for (int b : backward_[at(op)])
+      for (int b : backward_.of(op))
         for (int k = 0; k < entry(b).input_count; ++k) in.backward_reads = in.backward_reads || g_.input(entry(b), k) == t;
       in.backward_reads = in.backward_reads || (f.is_view && read_by_backward_[at(e.first_output)]);
       if (is_weight(t)) {
@@ -206,7 +227,7 @@ class segmenter {
       w.gradient_bytes = bytes_of(g_.operand_of(gradient));
       w.term_bytes = w.read_through.empty() ? w.gradient_bytes : std::min(w.gradient_bytes, w.used_bytes);
     }
-    for (int u : updates_[at(w.op)]) {
+    for (int u : updates_.of(w.op)) {
       op_info const& f = *entry(u).info;
       if (f.source == source_kind::state) w.state_bytes += bytes_of(f.outputs[0]);
       else if (f.source == source_kind::none && !f.is_view) w.updates.push_back(caused(u));
@@ -219,7 +240,7 @@ class segmenter {
       if (entry(through).info->is_view) continue;
       if (!conversion_seen_[at(through)]) w.conversions.push_back(by_axes_of(w.op, through, through));
       conversion_seen_[at(through)] = true;
-      for (int b : backward_[at(through)])
+      for (int b : backward_.of(through))
         if (!entry(b).info->is_view && !adds_gradients(b) && made_for(b, reader, w.read_through))
           w.term_conversions.push_back(by_axes_of(w.op, through, b));
     }
@@ -290,6 +311,7 @@ class segmenter {
     }
   }
   bool makes(searched_op const& x, int d) const {
+    if (x.weights.empty()) return false;
     bool of_weight = false;
     for (searched_weight const& w : x.weights)
       for (int a = 0; a < entry(w.op).info->outputs[0].rank; ++a) of_weight = of_weight || w.letter[a] == d;
@@ -356,7 +378,7 @@ class segmenter {
   segmented_model m_;
   std::vector<int> in_chain_;
   std::vector<bool> waited_, of_gradients_, of_weights_, weight_seen_, conversion_seen_, read_by_backward_;
-  std::vector<std::vector<int>> backward_, updates_;
+  ops_by_origin backward_, updates_;
   int last_scope_ = -2;
 };
 }  // namespace detail

@@ -72,9 +72,8 @@ class plan_space {
     for (segment& s : model_.segments)
       for (searched_op& x : s.ops) {
         std::vector<int> mine;
-        const text<96> name = graph_->name(x.op);
         for (std::size_t r = 0; r < given_.cuts.size(); ++r)
-          if (given_.cuts[r].ops.contains(name.view())) mine.push_back(static_cast<int>(r));
+          if (given_.cuts[r].ops.contains(graph_->name(x.op).view())) mine.push_back(static_cast<int>(r));
         const auto [place, fresh] = known.try_emplace(mine, static_cast<int>(rule_sets_.size()));
         if (fresh) rule_sets_.push_back(mine);
         x.rule = place->second;
@@ -185,30 +184,40 @@ class plan_space {
     for (int d = 1; d < available_; ++d) bytes = std::min(bytes, costs_->memory(d));
     return bytes;
   }
+  // Segments of a kind have the same figure.
+  template <class Figure> double sum_over_segments(Figure&& of) const {
+    std::vector<double> of_kind;
+    for (int first : model_.first_of_kind) of_kind.push_back(of(model_.segments[static_cast<std::size_t>(first)]));
+    double sum = 0;
+    for (segment const& s : model_.segments) sum += of_kind[static_cast<std::size_t>(s.kind)];
+    return sum;
+  }
   // Bytes that a plan holds on all devices together, at the least.
   double least_held() const {
-    double bytes = 0;
-    for (segment const& s : model_.segments)
+    return sum_over_segments([](segment const& s) {
+      double bytes = 0;
       for (searched_op const& x : s.ops)
         for (searched_weight const& w : x.weights)
           if (w.owned) bytes += held_by(w);
-    return bytes;
+      return bytes;
+    });
   }
   // Seconds that all the FLOPs of a step take one device that is as efficient as it can be.
   double least_work() const {
     device_kind const& kind = costs_->of().kinds.front();
     const double most = kind.flops_efficiency ? kind.flops_efficiency->most : 1;
-    double seconds = 0;
-    auto add = [&](op_info const& f, std::size_t const* wholes) {
-      const op_work w = work_of(f, wholes);
-      seconds += w.flops / (costs_->peak(w.type) * most);
-    };
-    for (segment const& s : model_.segments)
+    return sum_over_segments([&](segment const& s) {
+      double seconds = 0;
+      auto add = [&](op_info const& f, std::size_t const* wholes) {
+        const op_work w = work_of(f, wholes);
+        seconds += w.flops / (costs_->peak(w.type) * most);
+      };
       for (searched_op const& x : s.ops) {
         add(*x.info, x.wholes);
         for (caused_op const& b : x.backward) add(*b.info, b.wholes);
       }
-    return seconds;
+      return seconds;
+    });
   }
   // What a segment of every kind needs of `n` devices which share its ops and its bytes evenly, at the least.
   shape_needs least_needs(int n, int micro_batches, std::size_t micro_samples) const {
