@@ -25,6 +25,12 @@ struct head : pt::axis<"head", 3> {};
 struct width : pt::axis<"width", 4> {};
 struct vocab : pt::axis<"vocab", 20> {};
 
+struct nameless_op {
+  static constexpr std::string_view annotation = "... -> ...";
+};
+struct unannotated_op {
+  static constexpr std::string_view name = "unannotated";
+};
 struct model {
   constexpr auto operator()(auto& g) const {
     auto ids = pt::input<pt::i32, batch, position>(g, "ids");
@@ -101,6 +107,12 @@ struct model {
     auto slots = pt::assign_slots<other>(gates);
     h = pt::combine(pt::dispatch(h, slots), h, slots);
     // expect 21: mistake::one_letter_names_two_axes<.*combine_op.*letter<'e'>.*head.*hidden
+#elif MISTAKE == 24
+    h = pt::apply<nameless_op>(h);
+    // expect 24: mistake::op_has_no_name<nameless_op>
+#elif MISTAKE == 25
+    h = pt::apply<unannotated_op>(h);
+    // expect 25: mistake::op_has_no_annotation<unannotated_op>
 #endif
     return pt::apply<pt::square_sum_op>(h);
   }

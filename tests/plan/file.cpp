@@ -142,7 +142,7 @@ TEST_CASE("what is wrong in a file is said with its place") {
   };
   says("\"version\": 3", "\"version\": 7", "version 7 is not known");
   says("\"format\": \"partita plan\"", "\"format\": \"other\"", "format is 'other'");
-  says("\"pieces\": 2", "\"pieces\": 3", "3 pieces on a grid dimension of 2");
+  says("\"pieces\": 2", "\"pieces\": 3", "3 pieces under the mode \"data\", and its grid has a dimension of that name of 2");
   says("\"pieces\": 2", "\"pieces\": 0", "pieces is 0");
   says("\"pieces\": 2", "\"pieces\": \"two\"", "ops[0].cuts[0].pieces: a whole number is expected");
   says("\"pieces\": 2", "\"pieces\": 99999999999", "out of range");

@@ -248,7 +248,7 @@ TEST_CASE("what a policy says of nodes that cannot be is told") {
         }).starts_with("op fc1 has no axis class"));
   CHECK(wrong_with([](auto& plan) {
           plan.op_trans(plan.accumulates("fc1.weight"), pt::split<ffn>{3, "data"});
-        }).starts_with("op fc1: 3 pieces on a grid dimension of 2"));
+        }).starts_with("op fc1 is cut into 3 pieces under the mode "));
   CHECK(wrong_with([](auto& plan) {
           plan.op_trans(plan.accumulates("fc1.weight"), pt::split<ffn>{2, "tensor"});
         }).starts_with("what op fc1 makes is cut along ffn on its way, under a mode that is no dimension"));
@@ -275,7 +275,7 @@ TEST_CASE("what a policy says of nodes that cannot be is told") {
         }) == "");
   CHECK(wrong_with([](auto& plan) {
           plan.op_assign(plan.accumulates("fc1.weight"), pt::at{"far", 4, 3});
-        }).starts_with("op fc1 is placed on device 4"));
+        }).starts_with("op fc1 is at coordinate 4 of the dimension "));
 }
 
 TEST_CASE("devices one by one, in any order") {

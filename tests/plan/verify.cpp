@@ -329,3 +329,45 @@ TEST_CASE("the same is found while compiling and at run time") {
   CHECK_FALSE(pt::plan<planned_mlp>::by(good_policy{}).check());
   CHECK(pt::plan<planned_mlp>::by(too_many{}).check().what == pt::wrong::too_many_pieces);
 }
+
+namespace {
+struct mistyped_dimension {
+  constexpr void operator()(auto& plan) const {
+    plan.op_trans(plan.ops(), pt::split<sample>{2, "data"});
+    plan.op_assign(plan.ops(), pt::grid{{"dta", 2}});
+  }
+};
+struct copies_on_purpose {
+  constexpr void operator()(auto& plan) const {
+    plan.op_trans(plan.ops(), pt::replicate{2, "copy"});
+    plan.op_assign(plan.ops(), pt::grid{{"copy", 2}, {"one", 1}});
+  }
+};
+}  // namespace
+
+TEST_CASE("a dimension over which nothing is cut is named, with the mode that may have been meant") {
+  constexpr pt::finding mistyped = pt::check<planned_mlp, mistyped_dimension>;
+  CHECK(mistyped.what == pt::wrong::nothing_is_cut_over_the_dimension);
+  CHECK(
+      pt::describe(mistyped) ==
+      "nothing is cut under the name of the grid's dimension \"dta\", so that its 2 devices do the same; the mode \"data\" is on "
+      "no dimension: is it the one that is meant? (policy, line " +
+          std::to_string(mistyped.line) + ")");
+  CHECK(!pt::check<planned_mlp, copies_on_purpose>);
+  const pt::finding ready_made = pt::plan<planned_mlp>::by(pt::policy::data_parallel_of{1000}).check();
+  CHECK(ready_made.ready_made() == "data_parallel");
+  CHECK_MESSAGE(pt::describe(ready_made).find(" (partita/policy/data_parallel.hpp, line ") != std::string::npos,
+                pt::describe(ready_made));
+  CHECK(pt::line_of(14, "/home/me/partita/policy/mine.hpp") == 14);
+  CHECK(pt::line_of(14, "/home/me/zero.hpp") == 14);
+  CHECK(pt::line_of(14, "zero.hpp") == 14);
+}
+
+TEST_CASE("names that are near") {
+  CHECK(pt::distance("tensro", "tensor") == 2);
+  CHECK(pt::distance("", "abc") == 3);
+  CHECK(pt::distance("*.bias", "fc1.bias") == 0);
+  CHECK(pt::distance("block.*.fc9", "block.11.fc1") == 1);
+  CHECK(pt::distance("kitten", "sitting") == 3);
+  static_assert(pt::distance("fc", "fc1") == 1);
+}

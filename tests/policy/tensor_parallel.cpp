@@ -64,6 +64,23 @@ TEST_CASE("the features between two linears, heads, and the vocabulary; never th
   CHECK(found(5, planned_gpt{}) == "inner vocabulary");  // four heads are too few
 }
 
+TEST_CASE("an axis that is too short for the pieces is named, where others are cut and where nothing is") {
+  pt::plan<planned_gpt> some;
+  pt::policy::tensor_parallel_of{5}(static_cast<pt::plan_base&>(some));
+  CHECK(some.advice().axis->name == "head");
+  CHECK(pt::advice_text(some.advice()) == "axis head of extent 4 is too short for 5 pieces and stays whole on each device");
+  CHECK(!pt::find_idle_dimension(some));
+  pt::plan<planned_mlp> none;
+  pt::policy::tensor_parallel_of{1000}(static_cast<pt::plan_base&>(none));
+  const pt::finding f = pt::find_idle_dimension(none);
+  CHECK(f.what == pt::wrong::nothing_is_cut_over_the_dimension);
+  CHECK(f.axis->name == "ffn");
+  CHECK_MESSAGE(
+      pt::describe(f).find("dimension \"tensor\", so that its 1000 devices do the same; axis ffn of extent") != std::string::npos,
+      pt::describe(f));
+  CHECK(f.ready_made() == "tensor_parallel");
+}
+
 TEST_CASE("in a chain of linears every other axis, so that weights are cut by column and by row in turn") {
   CHECK(found<deep>(2) == "class f1 f3");
   CHECK(found<square>(2) == "");  // an op that has an axis under two letters

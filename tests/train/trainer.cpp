@@ -61,6 +61,23 @@ TEST_CASE("extents, devices and plans that do not fit") {
   auto nowhere = [](auto& plan) { plan.op_trans(plan.ops("fc3"), pt::split<small::feature>{2, "tensor"}); };
   CHECK_THROWS_WITH_AS((pt::trainer<adamw_training>{adamw_training{}, nowhere, pt::cpu{}, pt::bind<small::sample>(12)}),
                        Contains("fc3"), pt::error);
+  auto mistyped = [](auto& plan) {
+    plan.op_trans(plan.ops(), pt::split<small::sample>{2, "data"});
+    plan.op_assign(plan.ops(), pt::grid{{"dta", 2}});
+  };
+  CHECK_THROWS_WITH_AS(
+      (pt::trainer<adamw_training>{adamw_training{}, mistyped, pt::cpu{.devices = 2}, pt::bind<small::sample>(12)}),
+      Contains("dimension \"dta\", so that its 2 devices do the same; the mode \"data\" is on no dimension"), pt::error);
+}
+
+TEST_CASE("a pattern of names that no parameter has") {
+  adamw_training training;
+  training.optimizer.no_decay = "fc*.weight *.bais";
+  CHECK_THROWS_WITH_AS(make({}, training), "no parameter matches \"*.bais\" of frozen or no_decay; the nearest is fc1.bias",
+                       pt::error);
+  training.optimizer.no_decay = {};
+  training.frozen = "fc3.*";
+  CHECK_THROWS_WITH_AS(make({}, training), Contains("no parameter matches \"fc3.*\""), pt::error);
 }
 
 TEST_CASE("numbers that no training can be made with are refused by name") {

@@ -34,14 +34,18 @@ struct glob {
   constexpr explicit glob(std::string_view words) : patterns(words) {}
   // Not inlined: every type of parameter has an update of its own, which asks.
   [[gnu::noinline]] constexpr bool contains(std::string_view word) const {
-    const std::string_view all = patterns.view();
-    for (std::size_t i = 0; i < all.size();) {
-      std::size_t end = i;
-      while (end < all.size() && all[end] != ' ') ++end;
-      if (end > i && matches(all.substr(i, end - i), word)) return true;
-      i = end + 1;
-    }
+    std::size_t at = 0;
+    for (std::string_view one = next(at); !one.empty(); one = next(at))
+      if (matches(one, word)) return true;
     return false;
+  }
+  // The first pattern from `at` on, which moves behind it; empty where there are no more.
+  constexpr std::string_view next(std::size_t& at) const {
+    const std::string_view all = patterns.view();
+    while (at < all.size() && all[at] == ' ') ++at;
+    const std::size_t begin = at;
+    while (at < all.size() && all[at] != ' ') ++at;
+    return all.substr(begin, at - begin);
   }
 };
 

@@ -26,6 +26,8 @@ template <long N> struct devices;
 template <long N> struct device;
 template <dtype D> struct found_dtype;
 template <dtype D> struct expected_dtype;
+template <class Name> struct nearest;                          // to what was written, of the names that there are
+template <class Header, class Line> struct ready_made_policy;  // partita/policy/<header>.hpp
 template <class... Axes> struct input_axes;
 template <class... Axes> struct weight_axes;
 template <axis_info const* Axis> struct on_axis;

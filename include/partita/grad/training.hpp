@@ -172,6 +172,19 @@ template <class Backend, class Training> struct recorder : tracer<recorder<Backe
   [[gnu::noinline]] constexpr void add(typename Backend::launcher l) { launchers.push(l); }  // as `record` is
 };
 
+namespace detail {
+// Each of the patterns is to name a parameter: a mistyped one would change the result and nothing else.
+constexpr void check_patterns(graph_data& g, glob const& patterns) {
+  std::size_t at = 0;
+  for (std::string_view one = patterns.next(at); !one.empty() && g.unmatched.size == 0; one = patterns.next(at)) {
+    bool any = false;
+    for (int op = 0; op < g.ops.size && !any; ++op)
+      any = g.ops.at[op].info->source == source_kind::parameter && matches(one, g.name(op).view());
+    if (!any) g.unmatched = text<96>(one);
+  }
+}
+}  // namespace detail
+
 // Traces a training, whole: forward, backward, update. Into `g`, because clang evaluates the initialiser of a local once
 // more while it instantiates the function, so that `auto g = trace(...)` would cost a second trace.
 template <class G, class Model, class Optimizer, class Clip>
@@ -185,7 +198,10 @@ constexpr void trace(G& g, training<Model, Optimizer, Clip> const& t) {
     (void)reject<mistake::model_returns_no_loss<decltype(t.model(g))>>::value;
     g.poisoned = true;
   } else detail::finish(g, detail::results(t.model(g)));
-  if (!g.poisoned && g.stuck < 0 && g.trains) detail::update_parameters(g, t);
+  if (g.poisoned) return;
+  detail::check_patterns(g, t.frozen);
+  if constexpr (requires { t.optimizer.no_decay.patterns; }) detail::check_patterns(g, t.optimizer.no_decay);
+  if (g.stuck < 0 && g.trains) detail::update_parameters(g, t);
 }
 
 }  // namespace partita

@@ -16,6 +16,8 @@ namespace partita {
 struct none {};  // a gradient rule's word for "no gradient for this input"
 
 namespace mistake {
+template <class...> struct op_has_no_name;        // static constexpr std::string_view name
+template <class...> struct op_has_no_annotation;  // static constexpr std::string_view annotation
 template <class...> struct annotation_is_malformed;
 template <class...> struct dtypes_are_malformed;
 template <class...> struct op_takes_another_number_of_inputs;
@@ -167,6 +169,11 @@ template <class Op, class First, class... Rest> constexpr auto apply_checked(att
 }
 }  // namespace detail
 
+namespace detail {
+template <class Op> inline constexpr bool has_name = requires { std::string_view(Op::name); };
+template <class Op> inline constexpr bool has_annotation = requires { std::string_view(Op::annotation); };
+}  // namespace detail
+
 // What a function of the ops library returns when it finds a mistake of its own: one error, and a handle that is checked
 // no more. Nothing is reported of a handle that was rejected already.
 template <class Mistake, handle First, handle... Rest> constexpr auto refuse(First first, Rest...) {
@@ -179,6 +186,8 @@ template <class Mistake, handle First, handle... Rest> constexpr auto refuse(Fir
 // output, or a tuple of handles when it has several.
 template <class Op, handle First, handle... Rest> constexpr auto apply(attributes const& given, First first, Rest... rest) {
   if constexpr ((is_poison<First> || ... || is_poison<Rest>)) return poison<typename First::graph_type>{first.graph};
+  else if constexpr (!detail::has_name<Op>) return refuse<mistake::op_has_no_name<Op>>(first);
+  else if constexpr (!detail::has_annotation<Op>) return refuse<mistake::op_has_no_annotation<Op>>(first);
   else if constexpr (typing<Op, typename First::like_type, typename Rest::like_type...>::what != verdict::good) {
     detail::explain<Op, typename First::like_type, typename Rest::like_type...>();
     first.graph->poisoned = true;

@@ -70,6 +70,7 @@ struct graph_data {
   growing<binding> bindings;
   int stuck = -1;         // an op on the way to the loss that has no gradient rule
   int twice = -1;         // a parameter whose name another one has
+  text<96> unmatched{};   // a pattern of names, of frozen or no_decay, that no parameter has
   bool poisoned = false;  // a rejected op: its error was given where it stands
 
   constexpr operand const& operand_of(int t) const {

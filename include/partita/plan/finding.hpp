@@ -16,6 +16,7 @@ enum class wrong : std::uint8_t {
   model_is_rejected,
   no_gradient_rule,
   two_parameters_of_one_name,
+  no_parameter_matches,
   no_such_axis,
   no_op_matches,
   op_lacks_the_axis,
@@ -35,6 +36,7 @@ enum class wrong : std::uint8_t {
   too_many_cuts,
   cyclic_order,
   order_names_nothing,
+  nothing_is_cut_over_the_dimension,
   node_is_not_there,
   node_is_cut_in_time,
   sum_is_cut_where_its_pieces_are,
@@ -42,20 +44,61 @@ enum class wrong : std::uint8_t {
   bad_arguments
 };
 
+// Lines of ready-made policies are told from those of a user's policy: they are numbered from here on, header by header.
+// What a plan is told at a line of any other file keeps that line's number.
+inline constexpr int lines_of_a_header = 100'000;
+inline constexpr std::string_view ready_made_policies[]{"coshard",
+                                                        "context_parallel",
+                                                        "data_parallel",
+                                                        "expert_parallel",
+                                                        "interlaced_pipeline",
+                                                        "narrow_sums",
+                                                        "pipeline",
+                                                        "recompute",
+                                                        "schedule",
+                                                        "sequence_parallel",
+                                                        "stages",
+                                                        "tensor_parallel",
+                                                        "weight_gradients",
+                                                        "zero",
+                                                        "compose",
+                                                        "letters"};
+constexpr int line_of(int line, char const* file) {
+  constexpr std::string_view room = "partita/policy/", ending = ".hpp";
+  const std::string_view path(file);
+  if (!path.ends_with(ending)) return line;
+  const std::size_t slash = path.rfind('/');
+  if (slash == path.npos || !path.substr(0, slash + 1).ends_with(room)) return line;
+  const std::string_view name = path.substr(slash + 1, path.size() - slash - 1 - ending.size());
+  int number = 1;
+  for (std::string_view known : ready_made_policies) {
+    if (known == name) return number * lines_of_a_header + line;
+    ++number;
+  }
+  return line;
+}
+
 struct finding {
   wrong what = wrong::nothing;
   text<96> op{};     // the op's name, or the pattern that matched nothing
-  text<96> other{};  // a second op or a cycle
+  text<96> other{};  // a second op, a mode, a cycle, or the name that is nearest to the pattern
   axis_info const* axis = nullptr;
   char letter = 0;
   long have = 0, allowed = 0;
-  int line = 0;  // of the policy
+  int line = 0;  // of the policy; use line_in_file() where it may be a ready-made one
+  constexpr int line_in_file() const { return line % lines_of_a_header; }
+  constexpr std::string_view ready_made() const {  // the policy whose header it is a line of; empty: the user's own
+    return line < lines_of_a_header ? std::string_view{} : ready_made_policies[line / lines_of_a_header - 1];
+  }
   constexpr explicit operator bool() const { return what != wrong::nothing; }
 };
 
 [[gnu::cold]] inline std::string describe(finding const& f) {
   const std::string_view op = f.op.view(), other = f.other.view(), axis = f.axis == nullptr ? "" : f.axis->name;
-  const std::string where = f.line > 0 ? words({" (policy, line ", f.line, ")"}) : "",
+  const std::string where = f.line <= 0 ? ""
+                            : f.ready_made().empty()
+                                ? words({" (policy, line ", f.line, ")"})
+                                : words({" (partita/policy/", f.ready_made(), ".hpp, line ", f.line_in_file(), ")"}),
                     letter = f.letter == 0 ? "" : words({" under letter '", f.letter, "'"});
   switch (f.what) {
     case wrong::nothing: return "";
@@ -65,7 +108,10 @@ struct finding {
           {"op ", op, " stands between a parameter and the loss and has no gradient rule; add one, or pt::detach its input"});
     case wrong::two_parameters_of_one_name: return words({"two parameters are named ", op, "; give each its own name or scope"});
     case wrong::no_such_axis: return words({"no op of the model has axis ", axis, letter, where});
-    case wrong::no_op_matches: return words({"no op matches \"", op, "\"", where});
+    case wrong::no_parameter_matches:
+      return words({"no parameter matches \"", op, "\" of frozen or no_decay", other.empty() ? "" : "; the nearest is ", other});
+    case wrong::no_op_matches:
+      return words({"no op matches \"", op, "\"", other.empty() ? "" : "; the nearest is ", other, where});
     case wrong::op_lacks_the_axis: return words({"op ", op, " has no axis ", axis, ", so it cannot be cut there", where});
     case wrong::axis_names_two_letters:
       return words({"op ", op, ": axis ", axis, " is bound to two letters; name one: pt::split<", axis, ", 'a'>", where});
@@ -82,12 +128,15 @@ struct finding {
       return words({"op ", op, ": the cut of axis ", axis, " is skewed by a dimension on which the op does not stand", where});
     case wrong::mode_used_twice: return words({"op ", op, " is cut twice under the mode name \"", other, "\"", where});
     case wrong::pieces_differ_from_the_grid:
-      return words({"op ", op, ": ", f.have, " pieces on a grid dimension of ", f.allowed, where});
+      return words({"op ", op, " is cut into ", f.have, " pieces under the mode \"", other,
+                    "\", and its grid has a dimension of that name of ", f.allowed, where});
     case wrong::dimension_assigned_twice: return words({"op ", op, " is assigned twice to the dimension \"", other, "\"", where});
     case wrong::not_assigned: return words({"op ", op, " is not assigned to any device; call op_assign"});
     case wrong::device_out_of_range:
-      return words(
-          {"op ", op, " is placed on device ", f.have, ", there are ", f.allowed, " devices (0 to ", f.allowed - 1, ")", where});
+      if (f.allowed < 1)
+        return words({"op ", op, " is on a dimension \"", other, "\" of ", f.allowed, " devices; give it one at least", where});
+      return words({"op ", op, " is at coordinate ", f.have, " of the dimension \"", other, "\", which has ", f.allowed,
+                    " (0 to ", f.allowed - 1, ")", where});
     case wrong::device_twice: return words({"op ", op, ": device ", f.have, " stands twice in its list of devices", where});
     case wrong::devices_differ_from_the_grid:
       return words({"op ", op, ": its list has ", f.have, " devices, its grid ", f.allowed, " places", where});
@@ -95,6 +144,13 @@ struct finding {
     case wrong::cyclic_order:
       return words({"the wished order has a cycle: ", op, " must come both before and after ", other, where});
     case wrong::order_names_nothing: return words({"op_order names a moment that no op has: ", op, where});
+    case wrong::nothing_is_cut_over_the_dimension:
+      return words(
+          {"nothing is cut under the name of the grid's dimension \"", op, "\", so that its ", f.have, " devices do the same",
+           axis.empty() ? std::string()
+                        : words({"; axis ", axis, " of extent ", f.allowed, " is too short for ", f.have, " pieces"}),
+           other.empty() ? std::string() : words({"; the mode \"", other, "\" is on no dimension: is it the one that is meant?"}),
+           axis.empty() && other.empty() ? "; use fewer devices, or pt::replicate where copies are wanted" : "", where});
     case wrong::node_is_not_there:
       return words({"the plan says how what op ", op, " makes is ", other,
                     ", but nothing of it is; name several with '*' to leave out those that are not there", where});
@@ -109,6 +165,13 @@ struct finding {
     case wrong::bad_arguments: return words({op, where});
   }
   return "";
+}
+
+// Of `plan.advice()`, which is of an axis.
+[[gnu::cold]] inline std::string advice_text(finding const& f) {
+  if (!f) return "";
+  return words(
+      {"axis ", f.axis->name, " of extent ", f.allowed, " is too short for ", f.have, " pieces and stays whole on each device"});
 }
 
 }  // namespace partita

@@ -95,15 +95,16 @@ constexpr layout layout_said(graph_data const& g, plan_base const& plan, node_pl
       if (placed.levels[k].mode != cut.mode) continue;
       known = true;
       fixed = placed.levels[k].coordinate >= 0;
-      if (placed.levels[k].extent != cut.pieces)
-        note(wrong::pieces_differ_from_the_grid, nullptr, cut.pieces, placed.levels[k].extent, cut.line);
+      if (placed.levels[k].extent != cut.pieces && !first)
+        first =
+            plan.about_mode(wrong::pieces_differ_from_the_grid, maker, cut.mode, cut.pieces, placed.levels[k].extent, cut.line);
     }
     for (int k = 0; k < l.where.rank; ++k)
       if (l.where.modes[k] == cut.mode) level = k;
     if (!known && level < 0) note(wrong::node_is_cut_in_time, x.axes[a], cut.pieces, 1, cut.line);
     if (fixed || level < 0 || cut.pieces == 1) continue;
-    if (l.where.extents[level] != cut.pieces)
-      note(wrong::pieces_differ_from_the_grid, nullptr, cut.pieces, l.where.extents[level], cut.line);
+    if (l.where.extents[level] != cut.pieces && !first)
+      first = plan.about_mode(wrong::pieces_differ_from_the_grid, maker, cut.mode, cut.pieces, l.where.extents[level], cut.line);
     if (least[a] != unbound) {
       const std::size_t extent = least[a];
       int const* sizes = plan.sizes(cut.sizes);

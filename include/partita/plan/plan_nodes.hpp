@@ -2,6 +2,7 @@
 // the uses of parameters among them, and the sums over pieces in time.
 #pragma once
 #include <partita/core/glob.hpp>
+#include <partita/core/near_name.hpp>
 #include <partita/plan/plan_words.hpp>
 
 #include <partita/core/begin_planning_code.hpp>
@@ -16,10 +17,11 @@ class plan_nodes : public plan_words {
   constexpr node_selection moves(op_ref maker) const { return moves(only(maker)); }
   constexpr node_selection moves(op_ref maker, op_ref reader) const { return moves(only(maker), only(reader)); }
   // Of parameters, by their names.
-  constexpr node_selection uses(std::string_view pattern, int line = __builtin_LINE()) {
+  constexpr node_selection uses(std::string_view pattern, int line = line_of(__builtin_LINE(), __builtin_FILE())) {
     return moves(parameters(pattern, line));
   }
-  constexpr node_selection uses(std::string_view pattern, selection const& readers, int line = __builtin_LINE()) {
+  constexpr node_selection uses(std::string_view pattern, selection const& readers,
+                                int line = line_of(__builtin_LINE(), __builtin_FILE())) {
     return moves(parameters(pattern, line), readers);
   }
   // The sums over time of what ops make; of a parameter those of its gradient, and of what is added up or converted to be it.
@@ -34,16 +36,16 @@ class plan_nodes : public plan_words {
     return r;
   }
   constexpr node_selection accumulates(op_ref maker) const { return accumulates(only(maker)); }
-  constexpr node_selection accumulates(std::string_view pattern, int line = __builtin_LINE()) {
+  constexpr node_selection accumulates(std::string_view pattern, int line = line_of(__builtin_LINE(), __builtin_FILE())) {
     return accumulates(parameters(pattern, line));
   }
 
   // -- op_trans: how the tensor is cut there, along its own axes; or that it is moved again for its backward readers.
-  template <class Axis, char Letter>
-  constexpr void op_trans(node_selection const& s, split<Axis, Letter> c, int line = __builtin_LINE()) {
+  template <class Axis, char Letter> constexpr void op_trans(node_selection const& s, split<Axis, Letter> c,
+                                                             int line = line_of(__builtin_LINE(), __builtin_FILE())) {
     op_trans(s, cut_axis{&axis_of<Axis>::info, c.pieces, c.mode, Letter, c.sizes, c.size_count, c.fold, c.skew}, line);
   }
-  constexpr void op_trans(node_selection const& s, cut_axis const& c, int line = __builtin_LINE()) {
+  constexpr void op_trans(node_selection const& s, cut_axis const& c, int line = line_of(__builtin_LINE(), __builtin_FILE())) {
     op_cut made;
     if (!c.skew.view().empty()) return note_words("a move or a sum is cut in space: its cut cannot be skewed", line);
     if (!read(c, line, made)) return;
@@ -56,7 +58,7 @@ class plan_nodes : public plan_words {
       else if (s.named && s.keys.size == 1) note_op(wrong::op_lacks_the_axis, op, c.axis, 0, 0, line);
     }
   }
-  constexpr void op_trans(node_selection const& s, replicate r, int line = __builtin_LINE()) {
+  constexpr void op_trans(node_selection const& s, replicate r, int line = line_of(__builtin_LINE(), __builtin_FILE())) {
     const short mode = intern(r.mode);
     for (node_key const& k : s) {
       if (k.what != between::move || k.reader >= 0)
@@ -66,7 +68,7 @@ class plan_nodes : public plan_words {
   }
   // -- op_assign: the devices of a move that it delivers to, or that keep a sum. Where nothing is said: a move's reader's, and
   // those where what is summed is made.
-  constexpr void op_assign(node_selection const& s, grid const& g, int line = __builtin_LINE()) {
+  constexpr void op_assign(node_selection const& s, grid const& g, int line = line_of(__builtin_LINE(), __builtin_FILE())) {
     if (g.rank > max_levels) return note_words("a grid has too many dimensions", line);
     for (node_key const& k : s) {
       op_plan& own = entry(k, s.named, line).own;
@@ -75,14 +77,15 @@ class plan_nodes : public plan_words {
         push_level(own, graph_->tensors[k.tensor].op, {intern(g.dimensions[d].name), g.dimensions[d].extent, -1}, line);
     }
   }
-  constexpr void op_assign(node_selection const& s, at a, int line = __builtin_LINE()) {
+  constexpr void op_assign(node_selection const& s, at a, int line = line_of(__builtin_LINE(), __builtin_FILE())) {
     for (node_key const& k : s) {
       const int op = graph_->tensors[k.tensor].op;
-      if (a.index < 0) return note_op(wrong::device_out_of_range, op, nullptr, a.index, a.of, line);
+      if (a.index < 0) return note(about_mode(wrong::device_out_of_range, op, intern(a.name), a.index, a.of, line));
       push_level(entry(k, s.named, line).own, op, {intern(a.name), a.of, a.index}, line);
     }
   }
-  constexpr void op_assign(node_selection const& s, device_list const& list, int line = __builtin_LINE()) {
+  constexpr void op_assign(node_selection const& s, device_list const& list,
+                           int line = line_of(__builtin_LINE(), __builtin_FILE())) {
     for (node_key const& k : s) push_list(entry(k, s.named, line).own, graph_->tensors[k.tensor].op, list, line);
   }
 
@@ -111,6 +114,10 @@ class plan_nodes : public plan_words {
       finding f{wrong::no_op_matches};
       f.op.put(pattern);
       f.line = line;
+      nearest_name nearest(pattern);
+      for (int op = 0; op < graph_->ops.size; ++op)
+        if (wanted(graph_->ops[op])) nearest.look_at(graph_->name(op).view());
+      f.other = nearest.found();
       note(f);
     }
     return s;

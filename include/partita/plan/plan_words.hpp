@@ -18,6 +18,18 @@ class plan_words {
   constexpr void note(finding const& f) {
     if (first_.what == wrong::nothing) first_ = f;
   }
+  // What is no mistake and yet may not be what was wanted; the first is kept.
+  constexpr void advise(wrong what, axis_info const* axis, long have, long allowed, int line = 0) {
+    if (advice_) return;
+    advice_.what = what;
+    advice_.axis = axis;
+    advice_.have = have;
+    advice_.allowed = allowed;
+    advice_.line = line;
+  }
+  constexpr finding const& advice() const { return advice_; }
+  // Where a grid with a dimension of that name was first given; 0: nowhere.
+  constexpr int line_of_grid(short mode) const { return mode < grid_lines_.size ? grid_lines_[mode] : 0; }
   constexpr void note_words(std::string_view words, int line) {
     finding f{wrong::bad_arguments};
     f.op.put(words);
@@ -31,6 +43,11 @@ class plan_words {
     f.have = have;
     f.allowed = allowed;
     f.line = line;
+    return f;
+  }
+  constexpr finding about_mode(wrong what, int op, short mode, long have, long allowed, int line) const {
+    finding f = about(what, op, nullptr, have, allowed, line);
+    f.other = text<96>(modes_[mode].view());
     return f;
   }
   constexpr short find_mode(mode_name const& n) const {
@@ -81,6 +98,11 @@ class plan_words {
     note(about(what, op, axis, have, allowed, line));
   }
 
+  constexpr void remember_grid(short mode, int line) {
+    while (grid_lines_.size <= mode) grid_lines_.push(0);
+    if (grid_lines_[mode] == 0) grid_lines_[mode] = line;
+  }
+
   // What a cut says, but for the axis, which op or tensor it is of says. False: it makes no sense.
   constexpr bool read(cut_axis const& c, int line, op_cut& made) {
     auto refuse = [&](std::string_view words) {
@@ -107,26 +129,18 @@ class plan_words {
     for (int i = 0; i < p.cut_count; ++i) pieces *= p.cuts[i].pieces;
     if (pieces > most_pieces) return note_words("an op is cut into more than 2^30 pieces", c.line);
     for (int i = 0; i < p.cut_count; ++i)
-      if (p.cuts[i].mode == c.mode) {
-        finding f = about(wrong::mode_used_twice, op, nullptr, 2, 1, c.line);
-        f.other = text<96>(modes_[c.mode].view());
-        return note(f);
-      }
+      if (p.cuts[i].mode == c.mode) return note(about_mode(wrong::mode_used_twice, op, c.mode, 2, 1, c.line));
     p.cuts[p.cut_count++] = c;
   }
   constexpr void push_level(op_plan& p, int op, level const& l, int line) {
     if (p.level_count == max_levels) return note_op(wrong::too_many_cuts, op, nullptr, 0, max_levels, line);
     if (l.extent < 1 || l.coordinate >= l.extent)
-      return note_op(wrong::device_out_of_range, op, nullptr, l.coordinate, l.extent, line);
+      return note(about_mode(wrong::device_out_of_range, op, l.mode, l.coordinate, l.extent, line));
     long places = l.extent;
     for (int i = 0; i < p.level_count; ++i) places *= p.levels[i].extent;
     if (places > most_devices) return note_words("an op is on a grid of more than 2^24 devices", line);
     for (int i = 0; i < p.level_count; ++i)
-      if (p.levels[i].mode == l.mode) {
-        finding f = about(wrong::dimension_assigned_twice, op, nullptr, 2, 1, line);
-        f.other = text<96>(modes_[l.mode].view());
-        return note(f);
-      }
+      if (p.levels[i].mode == l.mode) return note(about_mode(wrong::dimension_assigned_twice, op, l.mode, 2, 1, line));
     p.levels[p.level_count++] = l;
     p.assigned = true;
   }
@@ -171,7 +185,8 @@ class plan_words {
   growing<mode_name> modes_;
   growing<int> sizes_;
   growing<growing<int>> lists_;  // of devices; each stays where it is when another is added
-  finding first_{};
+  growing<int> grid_lines_;      // by mode
+  finding first_{}, advice_{};
 };
 
 }  // namespace partita

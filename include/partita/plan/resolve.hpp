@@ -157,8 +157,8 @@ constexpr layout parts_of(graph_data const& g, plan_base const& plan, int op, op
     for (int l = 0; l < p.level_count; ++l)
       if (p.levels[l].mode == cut.mode) {
         fixed = p.levels[l].coordinate >= 0;
-        if (p.levels[l].extent != cut.pieces)
-          note(wrong::pieces_differ_from_the_grid, nullptr, cut.pieces, p.levels[l].extent, cut.line);
+        if (p.levels[l].extent != cut.pieces && !first)
+          first = plan.about_mode(wrong::pieces_differ_from_the_grid, op, cut.mode, cut.pieces, p.levels[l].extent, cut.line);
         level = -2;
       }
     if (level == -2)

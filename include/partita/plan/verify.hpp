@@ -4,6 +4,7 @@
 
 #include <partita/grad/training.hpp>
 #include <partita/plan/complete.hpp>
+#include <partita/plan/idle_dimension.hpp>
 #include <partita/plan/instances.hpp>
 #include <partita/plan/order_by_groups.hpp>
 
@@ -21,6 +22,13 @@ template <class G> constexpr finding check_model(G const& g) {
   } else if (g.stuck >= 0) {
     f.what = wrong::no_gradient_rule;
     f.op = g.name(g.stuck);
+  } else if (g.unmatched.size > 0) {
+    f.what = wrong::no_parameter_matches;
+    f.op = g.unmatched;
+    nearest_name nearest(g.unmatched.view());
+    for (int op = 0; op < g.ops.size; ++op)
+      if (g.ops[op].info->source == source_kind::parameter) nearest.look_at(g.name(op).view());
+    f.other = nearest.found();
   }
   return f;
 }
@@ -223,6 +231,7 @@ constexpr finding verify_plan(graph_data const& g, plan_base const& plan, comple
 namespace mistake {
 template <class...> struct two_parameters_of_one_name;
 template <class...> struct op_on_the_way_to_the_loss_has_no_gradient_rule;
+template <class...> struct no_parameter_matches_this_pattern;
 template <class...> struct policy_has_no_call_operator_that_takes_a_plan;
 template <class...> struct model_has_no_such_axis;
 template <class...> struct no_op_matches_this_glob;
@@ -235,6 +244,7 @@ template <class...> struct skewed_cut_is_laid_out_in_space;
 template <class...> struct cut_is_skewed_by_a_dimension_the_op_does_not_stand_on;
 template <class...> struct op_is_cut_twice_under_one_mode;
 template <class...> struct pieces_differ_from_the_grid;
+template <class...> struct nothing_is_cut_over_this_dimension_of_the_grid;
 template <class...> struct op_is_assigned_twice_to_one_dimension;
 template <class...> struct op_is_not_assigned;
 template <class...> struct device_is_out_of_range;
@@ -265,7 +275,8 @@ constexpr finding find_mistake(Training const& t, Policy const& policy) {
   plan_base p(g);
   policy(p);
   completed c;
-  return verify_plan(g, p, c);
+  if (const finding f = verify_plan(g, p, c)) return f;
+  return find_idle_dimension(p);
 }
 template <class Training, class Policy> constexpr int count_devices(Training const& t, Policy const& policy) {
   recorder<planning_only, Training> g;
@@ -281,26 +292,34 @@ template <class Training, class Policy> constexpr int count_devices(Training con
 }
 template <auto Training, class Policy, class Backend = planning_only> struct checked {
   static constexpr finding found = find_mistake<Backend>(Training, Policy{});
-  static constexpr text<96> op = found.op, other = found.other;
+  static constexpr text<96> op = found.op, other = found.other, header = text<96>(found.ready_made());
 };
 template <class Training, class Policy, class Backend = planning_only> struct checked_type {
   static constexpr finding found = find_mistake<Backend>(Training{}, Policy{});
-  static constexpr text<96> op = found.op, other = found.other;
+  static constexpr text<96> op = found.op, other = found.other, header = text<96>(found.ready_made());
+};
+
+template <class C, bool ReadyMade> struct place_of_finding { using type = at_line<C::found.line>; };
+template <class C> struct place_of_finding<C, true> {
+  using type = ready_made_policy<PARTITA_QUOTED(C::header), at_line<C::found.line_in_file()>>;
 };
 
 template <class C, class Policy> constexpr void explain_finding() {
   constexpr auto const& f = C::found;
-  using where = at_line<f.line>;
+  using where = typename place_of_finding<C, (f.line >= lines_of_a_header)>::type;
   if constexpr (f.what == wrong::two_parameters_of_one_name)
     (void)reject<mistake::two_parameters_of_one_name<PARTITA_QUOTED(C::op)>>::value;
   else if constexpr (f.what == wrong::no_gradient_rule)
     (void)reject<mistake::op_on_the_way_to_the_loss_has_no_gradient_rule<PARTITA_QUOTED(C::op)>>::value;
+  else if constexpr (f.what == wrong::no_parameter_matches)
+    (void)reject<mistake::no_parameter_matches_this_pattern<PARTITA_QUOTED(C::op), nearest<PARTITA_QUOTED(C::other)>>>::value;
   else if constexpr (f.what == wrong::no_such_axis && f.letter != 0)
     (void)reject<mistake::model_has_no_such_axis<on_axis<f.axis>, letter<f.letter>, where, Policy>>::value;
   else if constexpr (f.what == wrong::no_such_axis)
     (void)reject<mistake::model_has_no_such_axis<on_axis<f.axis>, where, Policy>>::value;
   else if constexpr (f.what == wrong::no_op_matches)
-    (void)reject<mistake::no_op_matches_this_glob<PARTITA_QUOTED(C::op), where, Policy>>::value;
+    (void)
+        reject<mistake::no_op_matches_this_glob<PARTITA_QUOTED(C::op), nearest<PARTITA_QUOTED(C::other)>, where, Policy>>::value;
   else if constexpr (f.what == wrong::op_lacks_the_axis)
     (void)reject<mistake::op_lacks_the_axis_of_its_cut<PARTITA_QUOTED(C::op), on_axis<f.axis>, where, Policy>>::value;
   else if constexpr (f.what == wrong::axis_names_two_letters)
@@ -321,16 +340,22 @@ template <class C, class Policy> constexpr void explain_finding() {
   else if constexpr (f.what == wrong::mode_used_twice)
     (void)reject<mistake::op_is_cut_twice_under_one_mode<PARTITA_QUOTED(C::op), PARTITA_QUOTED(C::other), where, Policy>>::value;
   else if constexpr (f.what == wrong::pieces_differ_from_the_grid)
-    (void)reject<
-        mistake::pieces_differ_from_the_grid<PARTITA_QUOTED(C::op), pieces<f.have>, extent<f.allowed>, where, Policy>>::value;
+    (void)reject<mistake::pieces_differ_from_the_grid<PARTITA_QUOTED(C::op), PARTITA_QUOTED(C::other), pieces<f.have>,
+                                                      extent<f.allowed>, where, Policy>>::value;
+  else if constexpr (f.what == wrong::nothing_is_cut_over_the_dimension && f.axis != nullptr)
+    (void)reject<mistake::nothing_is_cut_over_this_dimension_of_the_grid<PARTITA_QUOTED(C::op), devices<f.have>, on_axis<f.axis>,
+                                                                         extent<f.allowed>, where, Policy>>::value;
+  else if constexpr (f.what == wrong::nothing_is_cut_over_the_dimension)
+    (void)reject<mistake::nothing_is_cut_over_this_dimension_of_the_grid<
+        PARTITA_QUOTED(C::op), devices<f.have>, nearest<PARTITA_QUOTED(C::other)>, where, Policy>>::value;
   else if constexpr (f.what == wrong::dimension_assigned_twice)
     (void)reject<
         mistake::op_is_assigned_twice_to_one_dimension<PARTITA_QUOTED(C::op), PARTITA_QUOTED(C::other), where, Policy>>::value;
   else if constexpr (f.what == wrong::not_assigned)
     (void)reject<mistake::op_is_not_assigned<PARTITA_QUOTED(C::op), Policy>>::value;
   else if constexpr (f.what == wrong::device_out_of_range)
-    (void)
-        reject<mistake::device_is_out_of_range<PARTITA_QUOTED(C::op), device<f.have>, devices<f.allowed>, where, Policy>>::value;
+    (void)reject<mistake::device_is_out_of_range<PARTITA_QUOTED(C::op), PARTITA_QUOTED(C::other), device<f.have>,
+                                                 devices<f.allowed>, where, Policy>>::value;
   else if constexpr (f.what == wrong::device_twice)
     (void)reject<mistake::device_stands_twice_in_a_list<PARTITA_QUOTED(C::op), device<f.have>, where, Policy>>::value;
   else if constexpr (f.what == wrong::devices_differ_from_the_grid)

@@ -10,8 +10,9 @@ namespace detail {
 // Axes that one op with a parameter makes, another op sums, and no op keeps whole: the features between two linears,
 // the heads between q, k, v and the output projection, the vocabulary; never the hidden axis, which a norm keeps whole,
 // and none that an op has under two letters. Of two such axes in one op the one made first is taken: in a chain of
-// linears every other one, so that weights are cut by column and by row in turn.
-constexpr growing<axis_info const*> tensor_parallel_axes(graph_data const& g, int pieces) {
+// linears every other one, so that weights are cut by column and by row in turn. `short_one`: is given the first that has
+// fewer elements than there are pieces.
+constexpr growing<axis_info const*> tensor_parallel_axes(graph_data const& g, int pieces, axis_info const** short_one = nullptr) {
   struct use {
     axis_info const* axis = nullptr;
     bool made = false, summed = false, whole = false, twice = false;
@@ -76,7 +77,9 @@ constexpr growing<axis_info const*> tensor_parallel_axes(graph_data const& g, in
     use const& u = uses[i];
     const std::size_t extent = g.extent(u.axis);
     const bool fits = extent == unbound || extent >= static_cast<std::size_t>(pieces);
-    if (u.summed && !u.whole && !u.twice && fits && !shares_an_op(u.axis)) found.push(u.axis);
+    if (!u.summed || u.whole || u.twice || shares_an_op(u.axis)) continue;
+    if (fits) found.push(u.axis);
+    else if (short_one != nullptr && *short_one == nullptr) *short_one = u.axis;
   }
   return found;
 }
@@ -85,11 +88,15 @@ constexpr growing<axis_info const*> tensor_parallel_axes(graph_data const& g, in
 struct tensor_parallel_of {
   int pieces = 1;
   constexpr void operator()(auto& plan) const {
-    for (axis_info const* axis : detail::tensor_parallel_axes(plan.graph(), pieces))
+    axis_info const* short_one = nullptr;
+    for (axis_info const* axis : detail::tensor_parallel_axes(plan.graph(), pieces, &short_one))
       plan.op_trans(plan.with(axis), cut_axis{axis, pieces, mode_name("tensor")});
+    if (short_one != nullptr)
+      plan.advise(wrong::too_many_pieces, short_one, pieces, static_cast<long>(plan.graph().extent(short_one)));
     plan.op_assign(plan.ops(), grid{{"tensor", pieces}});
   }
 };
+// An axis of fewer elements than pieces stays whole, on all of them; `plan.advice()` names it.
 // `tensor_parallel<2>` finds the axes itself; `tensor_parallel<2, head, ffn>` cuts those named.
 template <int Pieces, class... Axes> struct tensor_parallel {
   constexpr void operator()(auto& plan) const {

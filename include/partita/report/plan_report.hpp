@@ -79,6 +79,7 @@ inline std::string summary_of(plan_report_input const& in) {
                                 bytes(c.capacity) + (s.fits() ? "" : ": does not fit"));
   const std::string why = in.searched != nullptr && in.why.empty() ? in.searched->bound_by : in.why;
   if (!why.empty()) out += row("why this plan", why);
+  if (const std::string advice = advice_text(s.lowered->plan().advice()); !advice.empty()) out += row("note", advice);
   return out + "</table>";
 }
 

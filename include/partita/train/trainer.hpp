@@ -29,6 +29,13 @@ concept tracing_device_description = requires(D const& d, Training const& t, std
   { d.trace(t, extents) } -> std::same_as<traced_for_devices>;
 };
 
+namespace detail {
+inline void refuse_idle_dimensions(plan_base const& plan) {
+  if (plan.first_finding()) return;  // which the engine says
+  if (const finding f = find_idle_dimension(plan)) throw error(describe(f));
+}
+}  // namespace detail
+
 template <class Model> class trainer {
  public:
   using training_type = as_training<Model>;
@@ -51,6 +58,7 @@ template <class Model> class trainer {
     const trainer_options options = follow(model, settings...);
     plan_base made(*graph_);
     policy(made);
+    detail::refuse_idle_dimensions(made);
     start(std::move(made), devices, options);
   }
   template <class Policy, device_description Devices, class... Settings>
@@ -76,6 +84,7 @@ template <class Model> class trainer {
     traced_for_devices traced = devices.trace(model, extents);
     plan_base made(*traced.graph);
     policy(made);
+    detail::refuse_idle_dimensions(made);
     start(std::move(made), std::move(traced), options);
   }
   template <class Policy, tracing_device_description<training_type> Devices, class... Settings>
