@@ -11,14 +11,14 @@
 // What a trainer is given for devices.
 class gpt_cuda {
  public:
-  // One of the processes of `together`, with the GPUs from `first_device` on. Without any: one of those that torchrun or Slurm
+  // One of the processes of `together`, the `place`-th of its machine. Without any: one of those that torchrun or Slurm
   // start, where they say so in the environment, else alone. Throws pt::error where the program was built without CUDA.
-  gpt_cuda(std::shared_ptr<pt::processes> together, int first_device);
+  gpt_cuda(std::shared_ptr<pt::processes> together, int place);
 
   std::shared_ptr<pt::processes> const& together() const { return together_; }
   pt::traced_for_devices trace(gpt_training const& t, std::span<pt::binding const> extents) const;
 
  private:
   std::shared_ptr<pt::processes> together_;  // null: this process alone
-  int first_device_ = 0;
+  int place_ = 0;                            // among the processes of this machine
 };

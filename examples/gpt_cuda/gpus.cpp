@@ -5,18 +5,17 @@
 
 #include "gpt_cuda.hpp"
 
-gpt_cuda::gpt_cuda(std::shared_ptr<pt::processes> together, int first_device)
-    : together_(std::move(together)), first_device_(first_device) {
+gpt_cuda::gpt_cuda(std::shared_ptr<pt::processes> together, int place) : together_(std::move(together)), place_(place) {
   const bool is_of_many = std::getenv("WORLD_SIZE") != nullptr || std::getenv("SLURM_STEP_ID") != nullptr;  // torchrun; srun
   if (together_ || !is_of_many) return;
   const pt::cuda mine = pt::cuda::from_environment();
   together_ = mine.together;
-  first_device_ = mine.first_device;
+  place_ = mine.place;
 }
 
 pt::traced_for_devices gpt_cuda::trace(gpt_training const& t, std::span<pt::binding const> extents) const {
   pt::cuda devices{};
   devices.together = together_;
-  devices.first_device = first_device_;
+  devices.place = place_;
   return devices.trace(t, extents);
 }

@@ -18,12 +18,12 @@ namespace partita {
 struct cuda : on_cuda::cuda_options {
   std::shared_ptr<processes> together{};  // other processes that train with this one; a pt::mpi is one
 
-  // One of WORLD_SIZE processes, as torchrun and Slurm start them. Its first device is LOCAL_RANK's. Throws error that names the
-  // variable which is missing or wrong.
+  // One of WORLD_SIZE processes, as torchrun and Slurm start them; LOCAL_RANK is its place on its machine. Throws error that
+  // names the variable which is missing or wrong.
   static cuda from_environment() {
     cuda made;
     made.together = std::make_shared<socket_processes>(meeting_place::from_environment());
-    made.first_device = meeting_place::local_rank_from_environment();
+    made.place = meeting_place::local_rank_from_environment();
     return made;
   }
 

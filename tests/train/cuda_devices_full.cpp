@@ -159,7 +159,7 @@ template <class F> std::vector<std::string> two_processes(both& b, grid_plan con
       plan(made);
       pt::detail::engine gpu(
           *b.on_gpu.graph, b.on_gpu.losses, std::move(made),
-          std::make_unique<source>(pt::on_cuda::cuda_options{.first_device = 2 * me, .timeout_seconds = 20}, b.on_gpu, together),
+          std::make_unique<source>(pt::on_cuda::cuda_options{.place = me, .timeout_seconds = 20}, b.on_gpu, together),
           both::options());
       f(gpu, me);
     } catch (pt::error const& e) { thrown[static_cast<std::size_t>(me)] = e.what(); }
@@ -246,6 +246,9 @@ TEST_CASE("where one of two processes fails the other one stops, with its reason
   CHECK(own[1] == "out of paper");
   CHECK(own[0].find("process 1 failed first: an exception ended it") != std::string::npos);
   CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(10));
+  const auto third = two_processes(b, {.data = 3, .tensor = 2}, free_port(), [&](pt::detail::engine&, int) {});
+  CHECK(third[1] ==
+        "the plan is for 6 CUDA devices, 3 for each process, this machine has 4, of which 1 processes before this one take 3");
   const auto uneven = two_processes(b, {.data = 3}, free_port(), [&](pt::detail::engine&, int) {});
   CHECK(uneven[0] == "the plan is for 3 CUDA devices, which 2 processes cannot share evenly");
 }
@@ -385,6 +388,7 @@ TEST_CASE("what goes wrong on a pretended GPU is an error that says what and whe
   SUBCASE("options that no device can be made of") {
     const pretend::machine machine;
     CHECK_THROWS_WITH_AS(b.pretended(grid_plan{}, {.devices = -1}), Contains("pt::cuda{.devices = -1}: give 0"), pt::error);
+    CHECK_THROWS_WITH_AS(b.pretended(grid_plan{}, {.place = -1}), Contains("pt::cuda{.place = -1}"), pt::error);
     CHECK_THROWS_WITH_AS(b.pretended(grid_plan{}, {.first_device = -2}), Contains("pt::cuda{.first_device = -2}"), pt::error);
     for (double seconds : {0.0, -1.0, std::nan("")})
       CHECK_THROWS_WITH_AS(b.pretended(grid_plan{}, {.timeout_seconds = seconds}), Contains("pt::cuda{.timeout_seconds = "),

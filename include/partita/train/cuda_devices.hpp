@@ -31,7 +31,8 @@ namespace partita::on_cuda {
 // What a trainer is given for CUDA devices; pt::cuda is one.
 struct cuda_options {
   int devices = 0;               // of this process; 0: as many as it has ranks
-  int first_device = 0;          // its first rank's, as CUDA counts; the others' follow
+  int first_device = 0;          // as CUDA counts: where the devices begin that the processes of this machine share
+  int place = 0;                 // of this process among those of its machine: the devices are shared out in their order
   bool capture = true;           // with one device a step is captured as a graph, once, and launched whole
   double timeout_seconds = 300;  // for which no communication may make progress before the step is given up
 };
@@ -290,6 +291,7 @@ template <class Api, class Library> class cuda_source : public device_source {
     };
     if (wanted.devices < 0) refuse("devices", wanted.devices, "0 for as many as the plan needs, or more");
     if (wanted.first_device < 0) refuse("first_device", wanted.first_device, "a device's number, from 0");
+    if (wanted.place < 0) refuse("place", wanted.place, "the number of this process among those of its machine, from 0");
     if (!(wanted.timeout_seconds > 0)) refuse("timeout_seconds", wanted.timeout_seconds, "a number of seconds above 0");
   }
   processes& together() override { return *together_; }
@@ -305,6 +307,12 @@ template <class Api, class Library> class cuda_source : public device_source {
     if (mine > may)
       throw_error({"the plan is for ", count, " CUDA devices", share, ", ",
                    there < mine ? "this machine has " : "the trainer may use ", may});
+    // A process that CUDA shows no more devices than its share has them for itself, as one that Slurm gives its own.
+    const int before = there > mine ? wanted_.place * mine : 0;
+    if (before + mine > there)
+      throw_error({"the plan is for ", count, " CUDA devices", share, ", this machine has ", there, ", of which ", wanted_.place,
+                   " processes before this one take ", before});
+    first_of_share_ = wanted_.first_device + before;
     ranks_.resize(static_cast<std::size_t>(mine));
     std::iota(ranks_.begin(), ranks_.end(), together_->rank() * mine);
     world_size_ = count;
@@ -318,7 +326,9 @@ template <class Api, class Library> class cuda_source : public device_source {
   }
   std::unique_ptr<local_devices> make(graph_data const& graph, std::span<std::uint64_t const> keys,
                                       list<list<program>> sets) override {
-    return std::make_unique<cuda_devices<Api, Library>>(wanted_, graph, kernels_, keys, std::move(sets), ranks_, world_size_,
+    cuda_options mine = wanted_;
+    mine.first_device = first_of_share_;
+    return std::make_unique<cuda_devices<Api, Library>>(mine, graph, kernels_, keys, std::move(sets), ranks_, world_size_,
                                                         *together_);
   }
 
@@ -327,7 +337,7 @@ template <class Api, class Library> class cuda_source : public device_source {
   kernels_of_training kernels_;
   std::shared_ptr<processes> together_;
   list<int> ranks_;
-  int world_size_ = 1;
+  int world_size_ = 1, first_of_share_ = 0;
 };
 
 }  // namespace partita::on_cuda
