@@ -68,13 +68,13 @@ struct outcome {
   std::vector<std::vector<std::byte>> parameters;
   bool operator==(outcome const&) const = default;
 };
-template <class Policy> outcome train(pt::on_cuda::traced_training const& traced, pt::on_cuda::kernels_of_training const& kernels,
-                                      Policy const& policy, std::size_t samples, std::size_t width, counts& seen) {
+template <class Policy> outcome train(pt::on_cuda::traced_training const& traced, bool fuse, Policy const& policy,
+                                      std::size_t samples, std::size_t width, counts& seen) {
   const pretend::machine machine({.devices = 4});
   pt::plan_base plan(*traced.graph);
   policy(plan);
-  pt::detail::engine engine(*traced.graph, traced.losses, std::move(plan), std::make_unique<watched_source>(kernels, &seen),
-                            {.seed = 3, .learning_rate = 0.05});
+  pt::detail::engine engine(*traced.graph, traced.losses, std::move(plan), std::make_unique<watched_source>(traced, &seen),
+                            {.seed = 3, .learning_rate = 0.05, .fuse = fuse});
   std::mt19937 random(5);
   outcome all;
   for (int step = 0; step < 3; ++step) {
@@ -94,12 +94,10 @@ template <class Model> void compare(std::size_t samples, std::size_t width, std:
   using training = pt::training<Model, pt::adamw, pt::clip_norm>;
   const std::vector<pt::binding> extents{pt::bind<sample>(samples), pt::bind<wide>(width), pt::bind<inner>(between)};
   const pt::on_cuda::detail::traced_with<pretend::launch, training> traced(training{}, extents);
-  pt::on_cuda::kernels_of_training without = traced;
-  without.chains = {};
   const auto both = [&](auto const& policy, std::size_t least, std::size_t longest) {
     counts fused, single;
-    const outcome have = train(traced, traced, policy, samples, width, fused),
-                  wanted = train(traced, without, policy, samples, width, single);
+    const outcome have = train(traced, true, policy, samples, width, fused),
+                  wanted = train(traced, false, policy, samples, width, single);
     CHECK(have.losses == wanted.losses);
     CHECK(have == wanted);
     CHECK(single.chains == 0);

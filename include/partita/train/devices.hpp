@@ -74,6 +74,7 @@ class device_source {
   // Threads that a device computes with, for which scratch is planned: the same in all processes.
   virtual int workers() const = 0;
   virtual bool fuses() const { return true; }  // whether chains of ops, which run tile by tile, are of use to it
+  virtual void wants_chains(bool) {}           // whether it may make chains of its own, as CUDA devices do
   // Puts instructions next to each other that the devices run together. Compute alone moves, and what it depends on stays ahead.
   virtual void arrange(program&) const {}
   // Bytes of scratch that a piece of an op with these extents needs.

@@ -79,7 +79,9 @@ class chain_finder {
       for (int count = group.count; count > 1; --count) {
         candidates ordered = group;  // as the graph has them, which the training's chains follow
         ordered.count = count;
-        std::sort(ordered.at, ordered.at + count, [&](std::size_t a, std::size_t b) { return call(a).op < call(b).op; });
+        for (int m = 1; m < count; ++m)
+          for (int k = m; k > 0 && call(ordered.at[k]).op < call(ordered.at[k - 1]).op; --k)
+            std::swap(ordered.at[k], ordered.at[k - 1]);
         chain made = chain_of(ordered, address, step);
         if (made.kernel == nullptr) continue;
         made.place = group.at[count - 1];
