@@ -319,9 +319,9 @@ template <class Api, class Library> class cuda_source : public device_source {
   }
   list<int> here() const override { return ranks_; }
   int workers() const override { return 1; }
-  bool fuses() const override { return false; }
-  void wants_chains(bool wanted) override {
+  bool fuses(bool wanted) override {
     if (!wanted) kernels_.chains = {};
+    return false;
   }
   void arrange(program& p) const override { gather_followers(p, kernels_.launchers); }
   std::size_t workspace(op_entry const& e, int op, std::size_t const* extents) const override {

@@ -73,8 +73,8 @@ class device_source {
   virtual list<int> here() const = 0;  // the ranks of this process, ascending
   // Threads that a device computes with, for which scratch is planned: the same in all processes.
   virtual int workers() const = 0;
-  virtual bool fuses() const { return true; }  // whether chains of ops, which run tile by tile, are of use to it
-  virtual void wants_chains(bool) {}           // whether it may make chains of its own, as CUDA devices do
+  // Whether chains of ops are lowered to run tile by tile; what makes chains of its own, as CUDA devices do, keeps to `wanted`.
+  virtual bool fuses(bool wanted) { return wanted; }
   // Puts instructions next to each other that the devices run together. Compute alone moves, and what it depends on stays ahead.
   virtual void arrange(program&) const {}
   // Bytes of scratch that a piece of an op with these extents needs.

@@ -58,8 +58,7 @@ class engine {
     keys_ = random_keys(g, names_);
     lowering_options how;
     how.keep_gradients = options.keep_gradients;
-    how.fuse = options.fuse && source_->fuses();
-    source_->wants_chains(options.fuse);
+    how.fuse = source_->fuses(options.fuse);
     how.bucket_bytes = options.bucket_bytes;
     how.workers = source_->workers();
     how.workspace = [this](int op, std::size_t const* extents) { return source_->workspace(graph_.ops[op], op, extents); };
