@@ -55,7 +55,8 @@ struct known_stage {
 
 class known_stages {
  public:
-  known_stages(shape_solver& s, double limit) : s_(s), limit_(limit), worth_{static_cast<double>(s.of().micro_batches), 1} {}
+  known_stages(shape_solver& s, double limit, bool alone)
+      : s_(s), limit_(limit), alone_(alone), worth_{static_cast<double>(s.of().micro_batches), 1} {}
 
   known_stage& of(int in_flight, int grid, int sequence, sequences const& q) {
     auto& here = all_[{in_flight, grid}];
@@ -78,7 +79,7 @@ class known_stages {
   // `most`: ways worth more are of no interest.
   stage_problem& solve(known_stage& x, double most) {
     if (x.solved) return *x.solved;
-    x.solved = std::make_unique<stage_problem>(s_.grid(x.grid), x.runs, x.in_flight, worth_, limit_, most);
+    x.solved = std::make_unique<stage_problem>(s_.grid(x.grid), x.runs, x.in_flight, worth_, limit_, most, alone_);
     auto& found = multipliers_[{x.in_flight, x.grid}];
     if (const double mu = x.solved->multiplier();
         mu > 0 && found.size() < most_multipliers && std::find(found.begin(), found.end(), mu) == found.end())
@@ -117,6 +118,7 @@ class known_stages {
 
   shape_solver& s_;
   double limit_;
+  bool alone_;  // stages are whole pipelines
   aim worth_;
   // By micro-batches in flight and grid: stages by sequence, multipliers.
   std::map<std::pair<int, int>, std::vector<std::unique_ptr<known_stage>>> all_;

@@ -17,7 +17,7 @@ class stage_mixing {
   std::vector<stage_point> ways(int i, int j) {
     collect(i, j);
     std::vector<stage_point> found;
-    for (aim const& a : {aim{s_.worth()}, s_.mixed_aim(), aim{s_.worth().time, 0}})
+    for (aim const& a : s_.aims())
       if (std::optional<stage_point> best = mixed(a)) found.push_back(std::move(*best));
     return found;
   }
@@ -48,15 +48,14 @@ class stage_mixing {
     std::sort(cases.begin(), cases.end(), [&](auto const* a, auto const* b) { return a->worth(i, j) < b->worth(i, j); });
     if (cases.size() > most_cases) cases.resize(most_cases);
     for (stage_case const* c : cases) {
-      add(s_.cheapest(*c, s_.worth(), 0, i, j));
-      add(s_.cheapest(*c, s_.mixed_aim(), 0, i, j));
-      add(s_.cheapest(*c, {s_.worth().time, 0}, 0, i, j));
+      const std::vector<aim> aims = s_.aims();
+      for (aim const& a : aims) add(s_.cheapest(*c, a, 0, i, j));
       if (s_.limit() == infinite) continue;
       add(s_.cheapest(*c, {0, 0}, 1, i, j));
       if (c->mu == 0) continue;
       for (double factor : {0.5, 0.99, 1.01, 2.0}) {
         add(s_.cheapest(*c, s_.worth(), factor * c->mu, i, j));
-        add(s_.cheapest(*c, s_.mixed_aim(), factor * c->mu, i, j));
+        if (aims.size() > 1) add(s_.cheapest(*c, s_.mixed_aim(), factor * c->mu, i, j));
       }
     }
   }

@@ -38,7 +38,7 @@ class configuration_solver {
         m_(s.of().micro_batches),
         fill_(c_.schedule.fill),
         window_(p, q, c_, s.of().devices, s.of().micro_batches),
-        known_stages_(s, p.limit) {}
+        known_stages_(s, p.limit, c_.stages == 1) {}
 
   // What no choice of the configuration is faster than, soon found: every segment on the grid that suits it best, without
   // a memory limit.

@@ -10,9 +10,7 @@ namespace partita::spaces {
 class segment_class {
  public:
   segment_class(int kind, grid_solver::piece& of, int in_flight)
-      : kind_(kind), in_flight_(in_flight), of_(&of), level_(of.least_running()) {
-    make();
-  }
+      : kind_(kind), in_flight_(in_flight), of_(&of), level_(of.least_running()) {}
   segment_class(segment_class const& like)
       : kind_(like.kind_), in_flight_(like.in_flight_), of_(like.of_), level_(like.level_), without_(like.without_) {
     make();
@@ -31,12 +29,12 @@ class segment_class {
   // The cheapest ways; infinite `mu`: by memory alone.
   matrix const& run(aim worth, double mu) {
     const auto [place, fresh] = at_.try_emplace(mu);
-    if (fresh) place->second = by_->run(weigh(worth, mu));
+    if (fresh) place->second = solver().run(weigh(worth, mu));
     return place->second;
   }
   std::vector<int> cheapest(aim worth, double mu, int entry, int exit) {
-    by_->run(weigh(worth, mu));
-    return by_->decode(entry, exit);
+    solver().run(weigh(worth, mu));
+    return solver().decode(entry, exit);
   }
   // Leaves these options of a variable out.
   void leave_out(int variable, std::vector<char> const& options, bool which) {
@@ -93,8 +91,9 @@ class segment_class {
   weights weigh(aim worth, double mu) const {
     return grid_solver::weigh(mu == infinite ? aim{0, 0} : worth, mu == infinite ? 1 : mu, in_flight_, replays());
   }
+  eliminator& solver() { return by_ ? *by_ : *of_->by; }
   void make() {
-    by_ = std::make_unique<eliminator>(costs(), of_->by->order(), without_);
+    if (!without_.empty()) by_ = std::make_unique<eliminator>(costs(), of_->by->order(), without_);
     at_.clear();
   }
 
@@ -102,8 +101,8 @@ class segment_class {
   grid_solver::piece* of_;
   double level_;
   std::vector<eliminator::left_out> without_;
-  std::unique_ptr<eliminator> by_;
-  std::map<double, matrix> at_;  // by multiplier
+  std::unique_ptr<eliminator> by_;  // where options are left out
+  std::map<double, matrix> at_;     // by multiplier
 };
 
 }  // namespace partita::spaces

@@ -49,9 +49,10 @@ struct stage_case {
 class stage_problem {
  public:
   // `worth`: what is made small first, the time of all micro-batches and of the step. `limit`: bytes. `most`: ways worth
-  // more are of no interest.
-  stage_problem(grid_solver& g, std::vector<run_of_segments> runs, int in_flight, aim worth, double limit, double most)
-      : g_(&g), runs_(std::move(runs)), in_flight_(in_flight), worth_(worth), limit_(limit), most_(most) {
+  // more are of no interest. `alone`: it is all of a pipeline; then nothing but worth counts.
+  stage_problem(grid_solver& g, std::vector<run_of_segments> runs, int in_flight, aim worth, double limit, double most,
+                bool alone)
+      : g_(&g), runs_(std::move(runs)), in_flight_(in_flight), worth_(worth), limit_(limit), most_(most), alone_(alone) {
     for (run_of_segments const& r : runs_) {
       for (int i = 0; i < r.count; ++i) kinds_.push_back(r.kind);
       most_worth_ += r.count * g_->most(r.kind, worth_);
@@ -84,6 +85,11 @@ class stage_problem {
   int counted() const { return counted_; }
   aim worth() const { return worth_; }
   aim mixed_aim() const { return {worth_.time, worth_.step / 4}; }
+  // What ways are looked for by.
+  std::vector<aim> aims() const {
+    if (alone_) return {worth_};
+    return {worth_, mixed_aim(), {worth_.time, 0}};
+  }
   double limit() const { return limit_; }
   // The cheapest way of a case from i to j under an aim and a multiplier, segment by segment.
   std::vector<way_through const*> cheapest(stage_case const& c, aim a, double mu, int i, int j) {
@@ -218,7 +224,7 @@ class stage_problem {
       matrix time = product(level, {1, 0}, 0)[count], mixed = product(level, mixed_aim(), 0)[count];
       if (limit_ != infinite) {
         c.mu = raise(c, worth_, c.worth, &stage_entry::least_worth, most_);
-        if (c.worth.least() <= most_) {
+        if (c.worth.least() <= most_ && !alone_) {
           raise(c, {1, 0}, time, &stage_entry::least_time, infinite);
           raise(c, mixed_aim(), mixed, &stage_entry::least_mixed, infinite);
         }
@@ -301,6 +307,7 @@ class stage_problem {
   int in_flight_, rows_ = 0, columns_ = 0, counted_ = 0;
   aim worth_;
   double limit_, most_, most_worth_ = 0;
+  bool alone_;
   std::vector<stage_case> cases_;
   std::vector<stage_entry> entries_;
   // by kind, whether it is run again, level, aim, multiplier, entry, exit
