@@ -27,6 +27,7 @@ inline suite_case swin_case(std::string name, int devices) {
 inline std::vector<suite_case> suite() {
   pt::expert_options large;  // a plan of 512 micro-batches takes ten times as long to simulate as one of 64
   large.micro_batches = {64, 128};
+  large.faster_than = 0;
   pt::constraints schedules;
   schedules.schedules = {pt::schedule_kind::one_f_one_b, pt::schedule_kind::interleaved, pt::schedule_kind::zero_bubble_h1,
                          pt::schedule_kind::zero_bubble_h2};

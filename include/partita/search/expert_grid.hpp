@@ -47,6 +47,8 @@ struct expert_options {
   int most_tensor = 8;             // tensor parallelism stays within a node
   std::vector<int> micro_batches;  // empty: powers of two that divide the batch of a replica
   std::vector<int> zero{0, 1};
+  // Seconds of a plan that is known: what a bound says is no faster is not simulated either.
+  double faster_than = spaces::infinite;
   bool simulate_all = false;  // also those of which a bound (simulate/plan_bound.hpp) says that they are not the best
 };
 
@@ -97,7 +99,7 @@ template <class Model> std::vector<expert_plan> expert_grid(cluster const& c, as
     });
   };
   sort();
-  double best = spaces::infinite, most_memory = 0;
+  double best = how.faster_than, most_memory = 0;
   for (int d = 0; d < devices; ++d) most_memory = std::max(most_memory, k.memory(d));
   simulate_options about;
   about.keep_programs = false;
