@@ -56,7 +56,7 @@ class stage_classes {
   static constexpr long most_work = 400000, work_of_step = 100;  // about a fifth of a second
   static constexpr std::size_t most_segments = 200, most_cases = 4000, most_multipliers = 4, most_tried = 3;
 
-  using counts = std::vector<unsigned char>;  // of segments, per class
+  using counts = std::vector<short>;  // of segments, per class
   struct line {
     double worth = 0, memory = 0;
     std::vector<std::size_t> classes;  // segment by segment
@@ -339,9 +339,9 @@ class stage_classes {
     cases_.clear();
     solutions_.clear();
     for (open_case const& c : before)
-      for (unsigned char n = 0; n <= c.of[divided]; ++n) {
+      for (short n = 0; n <= c.of[divided]; ++n) {
         counts of = c.of;
-        of[divided] = static_cast<unsigned char>(of[divided] - n);
+        of[divided] = static_cast<short>(of[divided] - n);
         of.push_back(n);
         add_case(of, c.bound);
       }
