@@ -211,6 +211,42 @@ TEST_CASE("less memory makes plans slower, until none fits") {
   }
 }
 
+TEST_CASE(
+    "devices that differ: a plan is priced by the slowest of those that it uses, and slow ones stay idle where they cost more") {
+  auto mixed = [](double times_slower) {  // four devices, and four more
+    cluster c = slow_cluster();
+    device_kind slow = c.kinds[0];
+    slow.name = "slow";
+    slow.flops["f32"] /= times_slower;
+    slow.memory_bandwidth /= times_slower;
+    slow.launch *= times_slower;
+    c.kinds.insert(c.kinds.begin(), slow);  // the order of kinds says nothing
+    c.devices = {{c.kinds[1].name, 4}, {"slow", 4}};
+    return c;
+  };
+  auto best = [](cluster const& c, constraints const& given = {}) {
+    return search<trained>(c, given, trained{}, std::vector<binding>{}, {.tolerance = 0});
+  };
+  const double fast_ones = best(slow_cluster(), constrained<only::devices<4>>()).seconds, alike = best(mixed(1)).seconds,
+               all = best(slow_cluster()).seconds;
+  CHECK(alike == doctest::Approx(all));
+  CHECK(all < fast_ones);
+  double before = all;
+  for (double times : {1.1, 1.3, 2.0, 20.0}) {
+    const search_result<trained> r = best(mixed(times));
+    CAPTURE(times);
+    CHECK(r.seconds >= before * (1 - 1e-9));
+    CHECK(r.seconds <= fast_ones * (1 + 1e-9));
+    CHECK(simulate(r.plan, mixed(times)).seconds <= r.seconds * 1.05);
+    before = r.seconds;
+  }
+  CHECK(before == doctest::Approx(fast_ones));
+  CHECK(best(mixed(20)).why.devices <= 4);
+  // All of them, where that is asked for.
+  const constraints eight = constrained<only::stages<1>, only::devices_per_stage<8>>();
+  CHECK(best(mixed(20), eight).seconds > 2 * best(slow_cluster(), eight).seconds);
+}
+
 TEST_CASE("constraints that cannot be met, or that name nothing of the model, are told") {
   auto says = [](constraints const& given, char const* words) {
     CHECK_THROWS_WITH_AS(time_of(given), doctest::Contains(words), error);

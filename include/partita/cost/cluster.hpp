@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
 #include <limits>
 #include <map>
 #include <optional>
@@ -82,6 +83,31 @@ struct cluster {
     for (device_kind const& k : kinds)
       if (k.name == wanted) return k;
     throw_error({"cluster ", name, ": no kind of device is called '", wanted, "'"});
+  }
+  // As slow as the slowest of these kinds in everything, with the smallest of their memories.
+  static device_kind slowest_of(std::vector<device_kind> const& some) {
+    device_kind r = some.front();
+    for (device_kind const& k : some) {
+      auto peak = [](device_kind const& of, std::string const& type) {
+        const auto own = of.flops.find(type);
+        return own != of.flops.end() ? own->second : of.flops.at("f32");
+      };
+      std::map<std::string, double> flops;
+      for (device_kind const* from : std::initializer_list<device_kind const*>{&r, &k})
+        for (auto const& [type, unused] : from->flops) flops[type] = std::min(peak(r, type), peak(k, type));
+      r.flops = std::move(flops);
+      r.memory = std::min(r.memory, k.memory);
+      r.memory_bandwidth = std::min(r.memory_bandwidth, k.memory_bandwidth);
+      r.launch = std::max(r.launch, k.launch);
+      auto slower = [](std::optional<efficiency_curve>& mine, std::optional<efficiency_curve> const& other) {
+        if (!other) return;
+        if (!mine) mine = other;
+        else mine = efficiency_curve{std::min(mine->most, other->most), std::max(mine->small, other->small)};
+      };
+      slower(r.flops_efficiency, k.flops_efficiency);
+      slower(r.memory_efficiency, k.memory_efficiency);
+    }
+    return r;
   }
   // The innermost level whose unit holds both; 0 for a device and itself.
   int level_between(int a, int b) const {

@@ -35,6 +35,16 @@ class costs {
         }
   }
 
+  // The same links and measurements, where every device is of this kind.
+  costs with_devices_of(device_kind const& kind) const {
+    costs r = *this;
+    r.cluster_.kinds = {kind};
+    r.cluster_.devices = {{kind.name, devices()}};
+    r.kinds_.assign(1, roofline(kind));
+    r.kind_of_.assign(kind_of_.size(), 0);
+    return r;
+  }
+
   cluster const& of() const { return cluster_; }
   int devices() const { return static_cast<int>(kind_of_.size()); }
   // Devices of one kind take the same time and have the same memory.

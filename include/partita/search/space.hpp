@@ -9,6 +9,8 @@
 
 #include <partita/search/check_constraints.hpp>
 #include <partita/search/kinds.hpp>
+#include <partita/search/least_figures.hpp>
+#include <partita/search/prefix_prices.hpp>
 #include <partita/search/schedules.hpp>
 #include <partita/search/tables.hpp>
 
@@ -22,17 +24,22 @@ class plan_space {
     int devices = 1, micro_batches = 1;
     searched_schedule schedule{};
     std::vector<std::pair<int, int>> grids;  // outer, inner
+    int prices = 0;                          // group of prefix_prices
   };
 
   // `g` and `k` must outlive this.
   plan_space(graph_data const& g, int forward_ops, costs const& k, constraints const& c)
-      : graph_(&g), costs_(&k), given_(c), model_(find_segments(g, forward_ops)) {
+      : graph_(&g),
+        costs_(&k),
+        given_(c),
+        model_(find_segments(g, forward_ops)),
+        available_(c.devices > 0 ? std::min(c.devices, k.devices()) : k.devices()),
+        prices_(k, std::max(available_, 1)) {
     check_constraints(c);
     check_names(model_, c);
     set_rules();
     name_kinds(model_);
     boundary_ = cut_options::boundary_axes(model_);
-    available_ = given_.devices > 0 ? std::min(given_.devices, k.devices()) : k.devices();
     make_problem();
   }
   plan_space(plan_space const&) = delete;
@@ -49,10 +56,11 @@ class plan_space {
   // What the variables of a segment's table mean on a grid of a shape.
   table_key const& key_of(int segment, shape_info const& s, int grid, int variant = 0) const {
     const auto [place, fresh] = keys_.try_emplace({model_.segments[static_cast<std::size_t>(segment)].kind, s.devices,
-                                                   s.micro_batches, grid, variant, static_cast<int>(s.schedule.kind)});
+                                                   s.micro_batches, grid, variant, static_cast<int>(s.schedule.kind), s.prices});
     table_key& key = place->second;
     if (!fresh) return key;
-    grid_costs g(*costs_, s.grids[static_cast<std::size_t>(grid)].first, s.grids[static_cast<std::size_t>(grid)].second);
+    grid_costs g(prices_.of(s.prices), s.grids[static_cast<std::size_t>(grid)].first,
+                 s.grids[static_cast<std::size_t>(grid)].second);
     table_builder b(model_, rules(), g, options_of(s), boundary_);
     b.build(model_.segments[static_cast<std::size_t>(segment)], segment == 0, segment + 1 == segments(), way(segment, variant),
             &key);
@@ -184,86 +192,6 @@ class plan_space {
     for (int d = 1; d < available_; ++d) bytes = std::min(bytes, costs_->memory(d));
     return bytes;
   }
-  // Segments of a kind have the same figure.
-  template <class Figure> double sum_over_segments(Figure&& of) const {
-    std::vector<double> of_kind;
-    for (int first : model_.first_of_kind) of_kind.push_back(of(model_.segments[static_cast<std::size_t>(first)]));
-    double sum = 0;
-    for (segment const& s : model_.segments) sum += of_kind[static_cast<std::size_t>(s.kind)];
-    return sum;
-  }
-  // Bytes that a plan holds on all devices together, at the least.
-  double least_held() const {
-    return sum_over_segments([](segment const& s) {
-      double bytes = 0;
-      for (searched_op const& x : s.ops)
-        for (searched_weight const& w : x.weights)
-          if (w.owned) bytes += held_by(w);
-      return bytes;
-    });
-  }
-  // Seconds that all the FLOPs of a step take one device that is as efficient as it can be.
-  double least_work() const {
-    device_kind const& kind = costs_->of().kinds.front();
-    const double most = kind.flops_efficiency ? kind.flops_efficiency->most : 1;
-    return sum_over_segments([&](segment const& s) {
-      double seconds = 0;
-      auto add = [&](op_info const& f, std::size_t const* wholes) {
-        const op_work w = work_of(f, wholes);
-        seconds += w.flops / (costs_->peak(w.type) * most);
-      };
-      for (searched_op const& x : s.ops) {
-        add(*x.info, x.wholes);
-        for (caused_op const& b : x.backward) add(*b.info, b.wholes);
-      }
-      return seconds;
-    });
-  }
-  // What a segment of every kind needs of `n` devices which share its ops and its bytes evenly, at the least.
-  shape_needs least_needs(int n, int micro_batches, std::size_t micro_samples) const {
-    shape_needs r{micro_batches, {}};
-    for (int first : model_.first_of_kind) {
-      segment const& s = model_.segments[static_cast<std::size_t>(first)];
-      segment_needs& k = r.kinds.emplace_back();
-      double forward = 0, kept = 0;
-      for (searched_op const& x : s.ops) {
-        std::size_t extents[max_dims]{};
-        auto share = [&](op_info const& f, std::size_t const* wholes) {
-          for (int d = 0; d < f.dim_count; ++d) {
-            const bool batch = model_.batch != nullptr && f.dims[d].axis->id == model_.batch->id;
-            extents[d] = batch ? std::min(wholes[d], micro_samples) : wholes[d];
-          }
-          return costs_->least_share(work_of(f, extents), n);
-        };
-        for (caused_op const& b : x.backward) k.seconds += share(*b.info, b.wholes);
-        forward += share(*x.info, x.wholes);
-        for (int o = 0; o < x.info->output_count; ++o)
-          if (x.output_kept[o] && !x.info->is_view)
-            kept += elements_of(x.info->outputs[o], extents) * static_cast<double>(size_of(x.info->outputs[o].type)) / n;
-        for (searched_weight const& w : x.weights) {
-          for (caused_op const& t : w.term_conversions) k.seconds += costs_->least_share(work_of(*t.info, t.wholes), n);
-          for (caused_op const& u : w.conversions) k.step += costs_->least_share(work_of(*u.info, u.wholes), n);
-          if (!w.owned) continue;
-          k.held += held_by(w) / n;
-          for (caused_op const& u : w.updates) k.step += costs_->least_share(work_of(*u.info, u.wholes), n);
-        }
-      }
-      k.seconds += forward;
-      for (int t : s.enters)
-        k.flight_again += cut_options::bytes_of(model_.tensors[static_cast<std::size_t>(t)], micro_samples) / n;
-      k.flight_kept = k.flight_again + kept;
-      const std::vector<way_to_run> ways = ways_of(first);
-      if (std::any_of(ways.begin(), ways.end(), [](way_to_run const& way) { return way.turns > 1; }))
-        k.flight_kept = k.flight_again;
-      else if (ways.front().again) {
-        k.seconds += forward;
-        k.flight_kept = k.flight_again;
-      } else if (ways.size() > 1) k.again = forward;
-      else k.flight_again = k.flight_kept;
-    }
-    return r;
-  }
-  static double held_by(searched_weight const& w) { return w.stored_bytes + w.used_bytes + w.gradient_bytes + w.state_bytes; }
   void make_problem() {
     for (segment const& s : model_.segments) {
       problem_.chain.push_back(s.kind);
@@ -271,59 +199,61 @@ class plan_space {
       if (!given_.regions.empty()) problem_.regions.push_back(region_of(s));
     }
     problem_.limit = given_.memory > 0 ? given_.memory : least_memory();
-    const double work = least_work(), held = least_held();
+    const double held = least_figures(model_, *costs_).held();
     const std::vector<searched_schedule> schedules = searched_schedule::all_of(given_);
-    const bool anywhere = problem_.regions.empty() &&
-                          std::find(problem_.may_begin.begin(), problem_.may_begin.end(), false) == problem_.may_begin.end();
     std::vector<int> stages = given_.stages;
     if (stages.empty())
       for (int p = 1; p <= segments(); ++p) stages.push_back(p);
-    for (int n : device_counts())
-      for (int m : micro_batch_counts()) {
-        shape_info info{n, m, {}, possible_grids(n, m)};
-        const shape_needs least = least_needs(n, m, micro_samples_of(info));
-        segment_needs sum;
-        for (int kind : problem_.chain) {
-          sum.seconds += least.kinds[static_cast<std::size_t>(kind)].seconds;
-          sum.step += least.kinds[static_cast<std::size_t>(kind)].step;
-        }
-        for (searched_schedule const& schedule : schedules) {
-          if (info.grids.empty() || (schedule.splits() && needs_replays()) || (schedule.chunks > 1 && !anywhere)) continue;
-          info.schedule = schedule;
-          const pipeline_schedule rule = schedule.rule();
-          const double per_micro_batch = std::max(work / n / m, sum.seconds), fill = schedule.splits() ? 0 : rule.fill;
-          bool used = false;
-          for (int p : stages) {
-            if (static_cast<long>(p) * n > available_ || p > segments() || p * n * problem_.limit < held) continue;
-            if (!schedule.possible(problem_.chain, p, m)) continue;
-            problem_.configurations.push_back(
-                {static_cast<int>(shapes_.size()), p, rule, per_micro_batch * (fill + (m - fill) / p) + sum.step / p});
-            used = true;
-          }
-          if (!used) continue;
-          shapes_.push_back(info);
-          needs_.push_back(schedule.splits() ? without_times(least) : least);
-        }
-      }
+    for (int group = 0; group < prices_.groups(); ++group) {
+      const least_figures least(model_, prices_.of(group));
+      const double work = least.work();
+      for (int n : device_counts())
+        for (int m : micro_batch_counts()) add_configurations(group, n, m, least, work, held, schedules, stages);
+    }
     problem_.shapes = static_cast<int>(shapes_.size());
     problem_.make_shape = [this](int id) { return make_shape(shapes_[static_cast<std::size_t>(id)]); };
     problem_.needs = [this](int id) { return needs_[static_cast<std::size_t>(id)]; };
   }
-  // Where gradients of weights fill what would be a bubble, time per micro-batch becomes time per step, how much is not known
-  // yet, and no segment runs again.
-  static shape_needs without_times(shape_needs r) {
-    for (segment_needs& k : r.kinds) {
-      k.seconds = k.again = k.step = 0;
-      k.flight_again = k.flight_kept;
+  bool begins_anywhere() const {
+    return problem_.regions.empty() &&
+           std::find(problem_.may_begin.begin(), problem_.may_begin.end(), false) == problem_.may_begin.end();
+  }
+  // Those of stages of n devices, m micro-batches. `work`, `held`: of the whole model.
+  void add_configurations(int group, int n, int m, least_figures const& least, double work, double held,
+                          std::vector<searched_schedule> const& schedules, std::vector<int> const& stages) {
+    shape_info info{n, m, {}, possible_grids(n, m), group};
+    const shape_needs needs = least.of_devices(n, m, micro_samples_of(info), [&](int segment) { return ways_of(segment); });
+    segment_needs sum;
+    for (int kind : problem_.chain) {
+      sum.seconds += needs.kinds[static_cast<std::size_t>(kind)].seconds;
+      sum.step += needs.kinds[static_cast<std::size_t>(kind)].step;
     }
-    return r;
+    for (searched_schedule const& schedule : schedules) {
+      if (info.grids.empty() || (schedule.splits() && needs_replays()) || (schedule.chunks > 1 && !begins_anywhere())) continue;
+      info.schedule = schedule;
+      const pipeline_schedule rule = schedule.rule();
+      const double per_micro_batch = std::max(work / n / m, sum.seconds), fill = schedule.splits() ? 0 : rule.fill;
+      bool used = false;
+      for (int p : stages) {
+        if (static_cast<long>(p) * n > available_ || prices_.group_of(p * n) != group || p > segments() ||
+            p * n * problem_.limit < held)
+          continue;
+        if (!schedule.possible(problem_.chain, p, m)) continue;
+        problem_.configurations.push_back(
+            {static_cast<int>(shapes_.size()), p, rule, per_micro_batch * (fill + (m - fill) / p) + sum.step / p});
+        used = true;
+      }
+      if (!used) continue;
+      shapes_.push_back(info);
+      needs_.push_back(schedule.splits() ? least_figures::without_times(needs) : needs);
+    }
   }
   shape make_shape(shape_info const& s) const {
     shape r;
     r.devices = s.devices;
     r.micro_batches = s.micro_batches;
     std::vector<grid_costs> grids;
-    for (auto const& [outer, inner] : s.grids) grids.emplace_back(*costs_, outer, inner);
+    for (auto const& [outer, inner] : s.grids) grids.emplace_back(prices_.of(s.prices), outer, inner);
     for (grid_costs const& g : grids) {
       table_builder b(model_, rules(), g, options_of(s), boundary_);
       grid_choice choice;
@@ -377,14 +307,15 @@ class plan_space {
   costs const* costs_;
   constraints given_;
   segmented_model model_;
+  int available_;
+  prefix_prices prices_;
   std::vector<std::vector<int>> rule_sets_;
   std::vector<axis_info const*> boundary_;
   std::vector<shape_info> shapes_;
   std::vector<shape_needs> needs_;  // by shape
   problem problem_;
-  int available_ = 1;
-  mutable std::map<std::tuple<int, int, int, int, int, int>, table_key>
-      keys_;  // by kind, devices, micro-batches, grid, variant, schedule
+  mutable std::map<std::tuple<int, int, int, int, int, int, int>, table_key>
+      keys_;  // by kind, devices, micro-batches, grid, variant, schedule, prices
   std::string without_options_;
 };
 
