@@ -79,6 +79,13 @@ TEST_CASE("an axis that is too short for the pieces is named, where others are c
       pt::describe(f).find("dimension \"tensor\", so that its 1000 devices do the same; axis ffn of extent") != std::string::npos,
       pt::describe(f));
   CHECK(f.ready_made() == "tensor_parallel");
+  // Advice of one dimension says nothing of another of as many devices.
+  pt::plan<planned_gpt> both;
+  pt::policy::tensor_parallel_of{5}(static_cast<pt::plan_base&>(both));
+  static_cast<pt::plan_base&>(both).op_assign(both.ops(), pt::grid{{"dta", 5}});
+  const pt::finding of_other = pt::find_idle_dimension(both);
+  CHECK(of_other.op.view() == "dta");
+  CHECK(of_other.axis == nullptr);
 }
 
 TEST_CASE("in a chain of linears every other axis, so that weights are cut by column and by row in turn") {

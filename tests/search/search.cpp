@@ -174,6 +174,8 @@ TEST_CASE("a constrained search is never better, and takes what it is told") {
   CHECK(time_of(constrained<only::pieces<"*down*", 1, 2>>()) >= free);
   CHECK(time_of(constrained<only::stages<2>, only::stages_begin_at<"block.3">>(), &r) >= free);
   CHECK(r.why.of_stages[1].first_block == 4);
+  time_of(constrained<only::stages<2>, only::devices_per_stage<2>>(), &r);
+  CHECK(r.why.of_stages[1].first_block > 2);
   CHECK(time_of(constrained<only::stages<2>, only::devices_per_stage<2>, only::region<"block.1.*", 2, 3>>(), &r) >= free);
   CHECK(r.why.of_stages[1].first_block <= 2);  // block.1, which is the third segment
   CHECK(time_of(constrained<only::zero<0>>()) >= free);
@@ -255,6 +257,10 @@ TEST_CASE("constraints that cannot be met, or that name nothing of the model, ar
   says(constrained<only::recompute<recompute_rule::always, "blok.*">>(),
        "constraint 'recompute' names 'blok.*', which matches no block");
   says(constrained<only::stages_begin_at<"block.9">>(), "constraint 'stage_begins' names 'block.9', which matches no block");
+  says(constrained<only::stages_begin_at<"block.0 block.2 block.33">>(),
+       "constraint 'stage_begins' names 'block.33', which matches no block");
+  says(constrained<only::pieces<"block.* heads.*", 1, 2>>(), "names 'heads.*', which matches no op");
+  CHECK_THROWS_WITH_AS(glob(std::string_view(std::string(129, 'b'))), doctest::Contains("more than 128 characters"), error);
   says(constrained<only::region<"head*x", 0, 1>>(), "constraint 'regions' names 'head*x', which matches no op");
   constraints turned;
   turned.regions = {{glob("block.*"), 3, 1}};

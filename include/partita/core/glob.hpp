@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <string_view>
 
+#include <partita/core/error.hpp>
 #include <partita/core/text.hpp>
 
 namespace partita {
@@ -26,12 +27,19 @@ constexpr bool matches(std::string_view pattern, std::string_view word) {
   return p == pattern.size();
 }
 
+// Not constexpr: while compiling it is an error to come here.
+[[noreturn]] inline void a_glob_has_more_than_128_characters() {
+  throw error("a glob has more than 128 characters: give fewer patterns, or shorter ones with '*'");
+}
+
 // Patterns separated by spaces; a name matches when one of them does. The empty glob matches nothing.
 struct glob {
   text<128> patterns;
   constexpr glob() = default;
-  template <std::size_t N> constexpr glob(const char (&literal)[N]) : patterns(std::string_view(literal, N - 1)) {}
-  constexpr explicit glob(std::string_view words) : patterns(words) {}
+  template <std::size_t N> constexpr glob(const char (&literal)[N]) : glob(std::string_view(literal, N - 1)) {}
+  constexpr explicit glob(std::string_view words) : patterns(words) {
+    if (!patterns.whole) a_glob_has_more_than_128_characters();
+  }
   // Not inlined: every type of parameter has an update of its own, which asks.
   [[gnu::noinline]] constexpr bool contains(std::string_view word) const {
     std::size_t at = 0;

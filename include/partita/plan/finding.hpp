@@ -75,7 +75,7 @@ constexpr int line_of(int line, char const* file) {
     if (known == name) return number * lines_of_a_header + line;
     ++number;
   }
-  return line;
+  return line < lines_of_a_header ? line : lines_of_a_header - 1;
 }
 
 struct finding {

@@ -13,13 +13,16 @@ namespace partita {
 constexpr finding find_idle_dimension(plan_base const& plan) {
   struct use {
     bool cut = false, in_space = false;
-    int extent = 1;
+    int extent = 1, pieces = 1;
   };
   growing<use> uses;
   uses.resize(plan.modes().size);
   auto look_at = [&](op_plan const& p) {
     for (int c = 0; c < p.cut_count; ++c)
-      if (p.cuts[c].pieces > 1) uses.at[p.cuts[c].mode].cut = true;
+      if (p.cuts[c].pieces > 1) {
+        uses.at[p.cuts[c].mode].cut = true;
+        uses.at[p.cuts[c].mode].pieces = p.cuts[c].pieces;
+      }
     for (int l = 0; l < p.level_count; ++l) {
       use& u = uses.at[p.levels[l].mode];
       u.in_space = true;
@@ -37,9 +40,10 @@ constexpr finding find_idle_dimension(plan_base const& plan) {
     f.line = plan.line_of_grid(static_cast<short>(mode));
     nearest_name nearest(f.op.view());
     for (int other = 0; other < uses.size; ++other)
-      if (uses[other].cut && !uses[other].in_space) nearest.look_at(plan.modes()[other].view());
+      if (uses[other].cut && !uses[other].in_space && uses[other].pieces == uses[mode].extent)
+        nearest.look_at(plan.modes()[other].view());
     f.other = nearest.found();
-    if (plan.advice().what == wrong::too_many_pieces && plan.advice().have == f.have) {
+    if (plan.advice().what == wrong::too_many_pieces && plan.advice().other.view() == f.op.view()) {
       f.axis = plan.advice().axis;
       f.allowed = plan.advice().allowed;
     }

@@ -19,9 +19,10 @@ class plan_words {
     if (first_.what == wrong::nothing) first_ = f;
   }
   // What is no mistake and yet may not be what was wanted; the first is kept.
-  constexpr void advise(wrong what, axis_info const* axis, long have, long allowed, int line = 0) {
+  constexpr void advise(wrong what, std::string_view mode, axis_info const* axis, long have, long allowed, int line = 0) {
     if (advice_) return;
     advice_.what = what;
+    advice_.other = text<96>(mode);
     advice_.axis = axis;
     advice_.have = have;
     advice_.allowed = allowed;

@@ -92,7 +92,7 @@ struct tensor_parallel_of {
     for (axis_info const* axis : detail::tensor_parallel_axes(plan.graph(), pieces, &short_one))
       plan.op_trans(plan.with(axis), cut_axis{axis, pieces, mode_name("tensor")});
     if (short_one != nullptr)
-      plan.advise(wrong::too_many_pieces, short_one, pieces, static_cast<long>(plan.graph().extent(short_one)));
+      plan.advise(wrong::too_many_pieces, "tensor", short_one, pieces, static_cast<long>(plan.graph().extent(short_one)));
     plan.op_assign(plan.ops(), grid{{"tensor", pieces}});
   }
 };

@@ -8,6 +8,10 @@
 
 #include <partita/core/begin_planning_code.hpp>
 
+namespace partita {
+inline constexpr double usual_bucket_bytes = 25 * 1024 * 1024.0;
+}
+
 namespace partita::detail {
 
 // Moves that wait for a lane at the same time are joined: a bucket costs one latency. So nothing waits for a bucket to be

@@ -26,7 +26,7 @@ struct lowering_options {
   bool keep_gradients = false;                 // gradients of parameters may be read after the step
   bool fuse = true;                            // chains of ops run tile by tile
   int workers = 1;                             // of a device: each has a tile of its own
-  double bucket_bytes = 25 * 1024 * 1024.0;    // moves that wait at the same time are one collective up to so much; 0: never
+  double bucket_bytes = usual_bucket_bytes;    // moves that wait at the same time are one collective up to so much; 0: never
   // Bytes of scratch that a kernel wants for a piece: (op, extents per letter).
   std::function<std::size_t(int, std::size_t const*)> workspace;
   std::function<void(program&)> arrange;  // changes the order of what does not depend on each other, before memory is planned

@@ -47,15 +47,19 @@ inline void check_names(segmented_model const& m, constraints const& c) {
   auto matches_block = [&](glob const& blocks) {
     return std::any_of(m.segments.begin(), m.segments.end(), [&](segment const& s) { return blocks.contains(s.name); });
   };
-  auto demand = [](bool matched, const char* constraint, glob const& given, const char* what) {
-    if (!matched)
-      throw_error({"search: the constraint '", constraint, "' names '", given.patterns.view(), "', which matches no ", what,
-                   " of the model"});
+  auto demand = [](auto const& matched, const char* constraint, glob const& given, const char* what) {
+    std::size_t at = 0;
+    for (std::string_view one = given.next(at); !one.empty(); one = given.next(at))
+      if (!matched(glob(one)))
+        throw_error({"search: the constraint '", constraint, "' names '", one, "', which matches no ", what});
   };
-  for (cut_rule const& r : c.cuts) demand(matches_op(r.ops), "cuts", r.ops, "op");
-  for (region_constraint const& r : c.regions) demand(matches_op(r.ops), "regions", r.ops, "op");
-  for (recompute_constraint const& r : c.recompute) demand(matches_block(r.blocks), "recompute", r.blocks, "block");
-  demand(matches_block(c.stage_begins), "stage_begins", c.stage_begins, "block");
+  const char* const op = "op of the model";
+  const char* const block =
+      "block of the model that a stage can begin with (those between which more than two tensors cross are one)";
+  for (cut_rule const& r : c.cuts) demand(matches_op, "cuts", r.ops, op);
+  for (region_constraint const& r : c.regions) demand(matches_op, "regions", r.ops, op);
+  for (recompute_constraint const& r : c.recompute) demand(matches_block, "recompute", r.blocks, block);
+  demand(matches_block, "stage_begins", c.stage_begins, block);
 }
 
 }  // namespace spaces

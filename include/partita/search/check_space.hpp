@@ -81,6 +81,8 @@ inline void check_problem(problem const& p) {
     throw_error({"may_begin has ", p.may_begin.size(), " entries, chain has ", p.chain.size()});
   if (!p.regions.empty() && p.regions.size() != p.chain.size())
     throw_error({"regions has ", p.regions.size(), " entries, chain has ", p.chain.size()});
+  for (device_range const& r : p.regions)
+    if (r.first < 0 || r.last < r.first) throw_error({"regions has devices ", r.first, " to ", r.last});
   if (!(p.limit >= 0)) throw_error({"limit is ", p.limit, "; it is 0 or more"});
   for (std::size_t i = 0; i < p.configurations.size(); ++i) {
     configuration const& c = p.configurations[i];

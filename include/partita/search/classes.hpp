@@ -43,6 +43,7 @@ class stage_classes {
       done_ = next.final || work_ > most_work || !advance(next);
       work_ += work_of_step;
     }
+    if (done_) solutions_.clear();
     double least = beyond_;
     for (open_case const& c : cases_) least = std::min(least, c.bound);
     return least;

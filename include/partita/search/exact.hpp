@@ -70,6 +70,7 @@ inline exact_outcome exact(problem const& p, exact_options const& how = {}, choi
   };
   std::priority_queue<open> queue;
   r.times.assign(p.configurations.size(), infinite);
+  if (r.best.found()) r.times[static_cast<std::size_t>(r.best.configuration)] = r.time;
   r.bounds.assign(p.configurations.size(), 0);
   auto wait = [&](open const& o) {
     r.bounds[static_cast<std::size_t>(o.id)] = o.bound;
@@ -77,9 +78,9 @@ inline exact_outcome exact(problem const& p, exact_options const& how = {}, choi
   };
   for (std::size_t i = 0; i < p.configurations.size(); ++i) wait({p.configurations[i].bound, static_cast<int>(i), untouched});
   std::map<int, std::unique_ptr<configuration_solver>> solvers;
-  std::vector<double> bounds(p.configurations.size(), -1);
+  std::vector<double> packed_bounds(p.configurations.size(), -1);
   auto pack = [&](int configuration) {
-    double& bound = bounds[static_cast<std::size_t>(configuration)];
+    double& bound = packed_bounds[static_cast<std::size_t>(configuration)];
     if (bound >= 0) return bound;
     spaces::configuration const& c = p.configurations[static_cast<std::size_t>(configuration)];
     bound = c.bound;

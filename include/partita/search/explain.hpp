@@ -49,7 +49,7 @@ inline std::string words_of(spaces::searched_schedule const& s) {
 }
 
 // Of each number of stages and devices and each schedule the configuration of the least time or, where none is known, the
-// least bound; those of the least bound first.
+// least bound; those of a known time first, then by bound.
 inline std::vector<considered_configuration> considered_by(spaces::plan_space const& space, spaces::exact_outcome const& o) {
   constexpr std::size_t most = 12;
   std::map<std::tuple<int, int, std::string>, considered_configuration> best;
@@ -60,7 +60,7 @@ inline std::vector<considered_configuration> considered_by(spaces::plan_space co
                                shape.devices,
                                shape.micro_batches,
                                c.stages > 1 ? words_of(shape.schedule) : "",
-                               o.bounds[i],
+                               std::min(o.bounds[i], o.times[i]),
                                o.times[i] < spaces::infinite ? o.times[i] : 0};
     auto const [place, fresh] = best.try_emplace({x.stages, x.devices_per_stage, x.schedule}, x);
     considered_configuration& known = place->second;

@@ -45,7 +45,9 @@ inline std::vector<std::int64_t> signature(graph_data const& g, segment const& s
     for (searched_weight const& w : x.weights) {
       put(w.owned);
       put(w.readers);
-      put(w.stored_bytes);
+      for (double bytes : {w.stored_bytes, w.used_bytes, w.gradient_bytes, w.term_bytes}) put(bytes);
+      put(w.conversions.size());
+      put(w.term_conversions.size());
       put(w.trained);
       put(w.updates.size());
     }

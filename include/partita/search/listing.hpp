@@ -168,7 +168,7 @@ class stage_listing {
   };
   void sketch_columns(int kind, stage_case const& c, std::vector<wanted_columns> const& wanted) {
     if (wanted.empty()) return;
-    const aim all = s_.worth(), aims[]{all, {all.time, all.step / 4}, {all.time, 0}};
+    const std::vector<aim> aims = s_.aims();
     for (double factor : {0.0, 0.5, 1.0, 2.0}) {
       if (c.mu == 0 && factor > 0) break;
       for (aim const& a : aims)

@@ -9,7 +9,8 @@
 
 namespace partita::spaces {
 
-// A point of the space drawn at random; `found()` is false where the configuration has none.
+// A point of the space drawn at random; `found()` is false where the configuration has none, or the
+// one drawn leaves a region.
 inline choice random_choice(problem const& p, shape const& s, int configuration, std::mt19937& random) {
   auto pick = [&](int n) { return std::uniform_int_distribution<int>(0, n - 1)(random); };
   spaces::configuration const& c = p.configurations[static_cast<std::size_t>(configuration)];

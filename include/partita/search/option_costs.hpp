@@ -4,6 +4,7 @@
 #include <array>
 #include <vector>
 
+#include <partita/program/buckets.hpp>
 #include <partita/search/cut_options.hpp>
 #include <partita/search/problem.hpp>
 
@@ -253,7 +254,7 @@ class option_costs {
   // What waits until the end of a step, or is there when it begins, goes in buckets of many tensors, as programs have them unless
   // they are told otherwise: each tensor takes its share of a bucket's time.
   double joined(collective_kind kind, bool const* over, double bytes) const {
-    constexpr double bucket = 25.0 * (1 << 20);
+    constexpr double bucket = usual_bucket_bytes;
     return bytes < bucket ? over_both(kind, over, bucket) * (bytes / bucket) : over_both(kind, over, bytes);
   }
   // Over both dimensions at once, as programs do it. A pipeline's stage counts one after the other: what stages wait beyond the

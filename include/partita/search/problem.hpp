@@ -223,7 +223,8 @@ struct problem {
   bool lies(int segment, int stage, int devices) const {
     if (regions.empty()) return true;
     device_range const& r = regions[static_cast<std::size_t>(segment)];
-    return stage * devices >= r.first && (stage + 1) * devices - 1 <= r.last;
+    const long first = static_cast<long>(stage) * devices;
+    return first >= r.first && first + devices - 1 <= r.last;
   }
   bool begins(int segment) const { return may_begin.empty() || may_begin[static_cast<std::size_t>(segment)]; }
 };

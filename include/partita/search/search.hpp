@@ -42,6 +42,7 @@ inline double least_memory_that_does(graph_data const& g, int forward_ops, costs
     const spaces::plan_space space(g, forward_ops, k, given);
     return spaces::exact(space.of(), any).best.found();
   };
+  if (!fits(spaces::infinite)) return spaces::infinite;
   double low = at_least, high = std::max(at_least, 1.0);
   for (int i = 0; !fits(high); ++i) {
     if (i == 40) return spaces::infinite;
@@ -76,7 +77,7 @@ template <class Model> search_result<Model> search(costs const& prices, constrai
     const double least = detail::least_memory_that_does(g, g.forward_count, prices, given, limit);
     if (least == spaces::infinite)
       throw_error(
-          {"search: no plan, whatever the memory; widen the constraints 'stages', 'stage_begins', 'regions', 'devices_per_stage' or 'micro_batches'"});
+          {"search: no plan, whatever the memory; widen the constraints 'stages', 'stage_begins', 'regions', 'devices_per_stage', 'micro_batches', 'schedules' or 'recompute'"});
     throw_error({"search: no plan fits into the memory of ", limit / (1 << 20), " MiB per device; ", least / (1 << 20),
                  " MiB would do", given.memory > 0 ? " (constraint 'memory')" : " (the cluster's devices)"});
   }

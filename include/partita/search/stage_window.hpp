@@ -69,7 +69,7 @@ class stage_window {
     find_ways();
     return on_a_way(0, 0);
   }
-  // A plan with a stage that is not looked at takes no less, or does not fit.
+  // A plan with a stage that is not looked at takes no less, does not fit, or leaves a region.
   double least_beyond() const {
     double least = infinite;
     for (int b = 0; b < n_; ++b) {
