@@ -2,13 +2,15 @@
 add_library(partita_development INTERFACE)
 target_compile_options(partita_development INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wall$<SEMICOLON>-Wextra$<SEMICOLON>-Wpedantic$<SEMICOLON>-Wshadow$<SEMICOLON>-Wextra-semi>
-  $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor$<SEMICOLON>-Woverloaded-virtual$<SEMICOLON>-Werror>
+  $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor$<SEMICOLON>-Woverloaded-virtual>
+  $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<BOOL:${PARTITA_WERROR}>>:-Werror>
   # g++ 12 sees overlapping copies, and copies of nearly all memory, inside std::string's operator+ where there are none
   # (GCC bug 105651), under one of three names; whether it does depends on what it has inlined before.
   $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-restrict>
   $<$<AND:$<COMPILE_LANG_AND_ID:CXX,GNU>,$<VERSION_LESS:$<CXX_COMPILER_VERSION>,13>>:-Wno-stringop-overflow$<SEMICOLON>-Wno-array-bounds>
   # -Wpedantic rejects the line markers that nvcc writes.
-  "$<$<COMPILE_LANG_AND_ID:CUDA,NVIDIA>:SHELL:-Werror all-warnings -Xcompiler -Wall,-Wextra>")
+  "$<$<COMPILE_LANG_AND_ID:CUDA,NVIDIA>:SHELL:-Xcompiler -Wall,-Wextra>"
+  "$<$<AND:$<COMPILE_LANG_AND_ID:CUDA,NVIDIA>,$<BOOL:${PARTITA_WERROR}>>:SHELL:-Werror all-warnings>")
 if(PARTITA_NATIVE)
   include(CheckCXXCompilerFlag)
   check_cxx_compiler_flag(-march=native PARTITA_HAS_MARCH_NATIVE)

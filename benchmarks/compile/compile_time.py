@@ -21,7 +21,11 @@ kinds = {
     "planning.hpp": (1, [0]), "partita.hpp": (6, [0]), "trace": (2, [1, 12, 24, 48, 96, 192]),
     "verify": (3, [1, 12, 24, 48]), "trainer": (4, [1, 12, 96, 192]), "everything": (5, [12]),
 }
-nvcc_kinds = {"planning.hpp": (1, [0]), "trace": (2, [1, 12, 96]), "verify": (3, [1, 12])}
+cuda_kinds = {"trainer on GPUs": (8, [12])}  # where the headers of CUDA and NCCL are
+nvcc_kinds = {
+    "planning.hpp": (1, [0]), "trace": (2, [1, 12, 96]), "verify": (3, [1, 12]), "kernels, sm_90": (7, [1, 12]),
+    "kernels, sm_80+90+100": (7, [12]),
+}
 
 
 def limits_of(compiler):  # as the CMake target sets them
@@ -39,15 +43,33 @@ def compilers():
             break
     nvcc = shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc"
     if os.path.exists(nvcc):
-        found["nvcc"] = [nvcc, "-std=c++20", "-O2", "-c", "-x", "cu", "-arch=sm_90", "-Xcudafe",
+        found["nvcc"] = [nvcc, "-std=c++20", "-O2", "-c", "-x", "cu", "-Xcudafe",
                          "--max_cost_constexpr_call=1000000000", "-Xcudafe", "--max_depth_constexpr_call=2048",
                          *["-Xcompiler=" + flag for flag in limits_of("gnu")]]
     return found
 
 
+def kinds_of(compiler):
+    if compiler == "nvcc":
+        return nvcc_kinds
+    cuda_is_there = all(any((Path(p) / h).exists() for p in system_includes()) for h in ("cuda_runtime.h", "nccl.h"))
+    return {**kinds, **(cuda_kinds if cuda_is_there else {})}
+
+
+def flags_of_kind(compiler, kind):
+    if compiler != "nvcc":
+        return []
+    architectures = re.findall(r"\d+", kind) or ["90"]
+    return ["--expt-relaxed-constexpr", *[f"-gencode=arch=compute_{a},code=sm_{a}" for a in architectures]]
+
+
+def system_includes():
+    paths = ("/usr/include/x86_64-linux-gnu/openblas-pthread", "/usr/include/openblas", "/usr/local/cuda/include")
+    return ["/usr/include", *[p for p in paths if os.path.isdir(p)]]
+
+
 def includes():
-    blas = [p for p in ("/usr/include/x86_64-linux-gnu/openblas-pthread", "/usr/include/openblas") if os.path.isdir(p)]
-    return ["-I", str(root / "include"), *[x for p in blas for x in ("-isystem", p)]]
+    return ["-I", str(root / "include"), *[x for p in system_includes()[1:] for x in ("-isystem", p)]]
 
 
 def digest():
@@ -97,12 +119,13 @@ def measure(known, again):
     with tempfile.TemporaryDirectory() as directory:
         for compiler, command in compilers().items():
             known["versions"][compiler] = version_of(command)
-            for kind, (number, layer_counts) in (nvcc_kinds if compiler == "nvcc" else kinds).items():
+            for kind, (number, layer_counts) in kinds_of(compiler).items():
                 for layers in layer_counts:
                     key = f"{compiler}/{kind}/{layers}"
                     if key in known["points"]:
                         continue
-                    flags = [f"-DKIND={number}", f"-DLAYERS={layers}", *includes(), str(here / "program.cpp")]
+                    flags = [*flags_of_kind(compiler, kind), f"-DKIND={number}", f"-DLAYERS={layers}", *includes(),
+                             str(here / "program.cpp")]
                     user, wall, peak, status = run([*command, *flags, "-o", str(Path(directory) / "program.o")])
                     point = {"user": user, "wall": wall, "peak": peak, "fits": status == 0}
                     if compiler == "clang++" and layers in (0, 12, 96) and status == 0:
