@@ -71,6 +71,7 @@ struct instruction_row {
   double seconds = 0;       // of one
   pt::op_work work;         // of one
   bool is_product = false;  // a call of cuBLASLt
+  bool makes_more = false;  // it makes what follows it, too: a bias, gelu or its gradient, a sum, which `direct` does not
   bool taken_in = false;    // by a product or a chain, which makes it too: it takes no time of its own
   double direct = 0;        // seconds of such a call made without this library; 0: not measured
 };
@@ -211,6 +212,7 @@ template <class Api, class Library> class timed_program {
       if (!row.taken_in) row.seconds = seconds_of([&] { tasks.put(at, stream_.get()); });
       if (pt::on_cuda::product const* const p = tasks.only_product(at)) {
         row.is_product = true;
+        row.makes_more = tasks.takes_in(at);
         if (direct) row.direct = seconds_of(direct(*p, stream_.get()));
       }
       known.emplace(row.what, all.size());

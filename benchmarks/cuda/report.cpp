@@ -102,14 +102,16 @@ fitted fit(sizes& s) {
   }
 }
 
-// Peak of products in bf16 with sums in f32, without sparsity, from the makers' data sheets; 0: not known here.
+// Peak of products in bf16 with sums in f32, without sparsity, from the makers' data sheets (half of what they give with it);
+// 0: not known here, as of a part of a device. A name that another one contains stands after it.
 double peak_of(std::string const& name) {
   struct known {
     char const* name;
     double flops;
   };
-  static constexpr known all[]{{"A100", 312e12}, {"H100 PCIe", 756e12}, {"H100", 989e12},
-                               {"H200", 989e12}, {"GH200", 989e12},     {"B200", 2250e12}};
+  static constexpr known all[]{{"MIG", 0},       {"A100", 312e12},     {"H100 NVL", 835e12}, {"H100 PCIe", 756e12},
+                               {"H100", 989e12}, {"H200 NVL", 835e12}, {"H200", 989e12},     {"GB200", 2500e12},
+                               {"B200", 2250e12}};
   for (known const& k : all)
     if (name.find(k.name) != std::string::npos) return k.flops;
   return 0;
@@ -143,9 +145,10 @@ void print_kernels(program_times const& times, double copied) {
     std::printf("%-58s %5d %10.1f %9.0f %7.0f%% ", r.what.substr(0, 58).c_str(), r.count, 1e6 * r.seconds, 1e-9 * rate,
                 100 * rate / copied);
     if (r.work.product) std::printf("%9.1f ", 1e-12 * r.work.flops / r.seconds);
-    if (r.is_product && r.direct > 0) std::printf("%7.0f%%", 100 * r.direct / r.seconds);
+    if (r.is_product && r.direct > 0) std::printf("%7.0f%%%s", 100 * r.direct / r.seconds, r.makes_more ? " *" : "");
     std::printf("\n");
   }
+  std::puts("* makes what follows the product, too (a bias, gelu or its gradient, a sum); direct is the bare product");
 }
 
 timed_program<api, library>::direct_product direct(cublas& of) {
@@ -172,12 +175,15 @@ void report_model(sizes s, double copied, double peak, double product_rate, cubl
   fitted f = fit(s);
   std::printf("\n%s: %d layers of %zu, %zu heads, vocabulary %zu (padded), bf16 with f32 weights, batch %zu x %zu, AdamW\n",
               s.name, s.of.layers, s.of.hidden, s.of.heads, s.of.vocabulary, s.of.samples, s.of.positions);
+  std::printf("compare: --layers %d --hidden %zu --heads %zu --vocabulary %zu --samples %zu --positions %zu\n", s.of.layers,
+              s.of.hidden, s.of.heads, s.of.vocabulary, s.of.samples, s.of.positions);
   const step_times steps = time_steps<api, library>(*f.traced, pt::policy::single_device{},
                                                     static_cast<std::int32_t>(s.of.vocabulary), s.tokens(), 10);
   const double rate = steps.flops / steps.seconds;
   std::printf("  step %.2f ms, %.0f tokens/s, %.1f TFLOP/s, %.0f%% of a square product's", 1e3 * steps.seconds,
               static_cast<double>(s.tokens()) / steps.seconds, 1e-12 * rate, 100 * rate / product_rate);
-  if (peak > 0) std::printf(", MFU %.1f%%", 100 * rate / peak);
+  if (peak > 0) std::printf(", MFU %.1f%% of %.0f TFLOP/s", 100 * rate / peak, 1e-12 * peak);
+  else std::printf(", no MFU: the peak of this device is not known here");
   std::printf(
       "\n  memory: planned %.0f MiB, taken for it %.0f MiB (%+.1f%%); beside it NCCL %.0f MiB, executors %.0f MiB (of it %.0f MiB "
       "workspace of cuBLASLt); first steps load modules of CUDA and cuBLASLt, %.0f MiB\n",
@@ -204,8 +210,6 @@ void report_model(sizes s, double copied, double peak, double product_rate, cubl
   for (std::size_t i = 0; i < most.size() && i < 16; ++i)
     std::printf("    %-58s %4d x %9.1f us %5.1f%%\n", most[i].what.substr(0, 58).c_str(), most[i].count, 1e6 * most[i].seconds,
                 100 * most[i].count * most[i].seconds / times.alone());
-  std::printf("compare: --layers %d --hidden %zu --heads %zu --vocabulary %zu --samples %zu --positions %zu\n", s.of.layers,
-              s.of.hidden, s.of.heads, s.of.vocabulary, s.of.samples, s.of.positions);
 }
 
 void report_devices(int devices, sizes s) {
@@ -225,6 +229,7 @@ void report_devices(int devices, sizes s) {
 }  // namespace
 
 int main(int count, char** arguments) try {
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // what was measured is not lost where the rest is stopped, or crashes
   const bool tiny = count > 1 && std::strcmp(arguments[1], "--tiny") == 0;
   int devices = 0;
   pt::on_cuda::check<api>(api::count_devices(devices), "looking for CUDA devices");

@@ -267,17 +267,21 @@ TEST_CASE("what gpu-check prints of kernels, steps, collectives and the simulato
     CHECK(p.m > 0);
     return [&] { ++run; };
   });
-  int instructions = 0, products = 0, taken_in = 0;
+  int instructions = 0, products = 0, taken_in = 0, products_making_more = 0;
   for (bench::instruction_row const& r : times.rows) {
     instructions += r.count;
     products += r.is_product;
     CHECK((r.seconds > 0) == !r.taken_in);
     taken_in += r.taken_in ? r.count : 0;
     CHECK(r.is_product == (r.call != nullptr && r.what.starts_with("linear")));
+    CHECK(r.makes_more == r.what.ends_with(", with what follows it"));
+    products_making_more += r.makes_more ? 1 : 0;
   }
   CHECK(instructions == static_cast<int>(made.what.instructions.size()));
   CHECK(times.rows.size() < made.what.instructions.size());  // layers are alike
   CHECK(products == made_ready);
+  CHECK(products_making_more > 0);
+  CHECK(products_making_more < products);
   // Of each block five biases, a gelu, its gradient, the sum of that over the rows and two sums of the gradient by products; two
   // dropouts into the sums after them, and as many in the gradient, by chains.
   CHECK(taken_in == 2 * (5 + 1 + 2 + 2 + 2 + 2));
