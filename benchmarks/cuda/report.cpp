@@ -231,8 +231,7 @@ void report_devices(int devices, sizes s) {
 int main(int count, char** arguments) try {
   std::setvbuf(stdout, nullptr, _IOLBF, 0);  // what was measured is not lost where the rest is stopped, or crashes
   const bool tiny = count > 1 && std::strcmp(arguments[1], "--tiny") == 0;
-  int devices = 0;
-  pt::on_cuda::check<api>(api::count_devices(devices), "looking for CUDA devices");
+  const int devices = pt::on_cuda::count_devices<api>();
   if (devices == 0) {
     std::puts("no GPU here, nothing was measured");
     return 0;

@@ -25,9 +25,7 @@ int main() try {
   auto on_one = plan({});
   pt::policy::single_device{}(on_one);
 
-  int there = 0;
-  pt::on_cuda::check<pt::on_cuda::runtime>(pt::on_cuda::runtime::count_devices(there), "looking for CUDA devices");
-  if (there == 0) try {
+  if (pt::on_cuda::count_devices<pt::on_cuda::runtime>() == 0) try {
       pt::trainer<training> gpu(on_one, pt::cuda{});
       std::puts("a trainer was made on a machine without a GPU");
       return 1;

@@ -183,6 +183,7 @@ struct outcome {
 template <class F> outcome between_two(F f) {
   machine all({.devices = 2});
   pt::unique_id_bytes first{}, second{};
+  pt::prepare_nccl<nccl>();
   nccl::make_unique_id(first);
   nccl::make_unique_id(second);
   outcome r;

@@ -4,9 +4,14 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
+#include <cstring>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
+#include <string_view>
+#include <thread>
 #include <utility>
 
 #include <partita/train/cuda_devices.hpp>
@@ -114,6 +119,8 @@ TEST_CASE("a collective fails on one rank, or one never comes to it") {
     CAPTURE(words);
     CHECK(words.find("rank ") == 0);
     CHECK(has(words, "NCCL, in group "));
+    CHECK(has(words, " of "));  // which collective, of what
+    CHECK((has(words, "; it was under way") || has(words, "; it is the next of them, and had not begun on this rank")));
     CHECK(has(words, "a collective failed, as it was told to"));
   }
   for (int which : {0, 9}) {
@@ -124,6 +131,120 @@ TEST_CASE("a collective fails on one rank, or one never comes to it") {
     CHECK(has(words, "did not end within 0.3"));
     CHECK(has(words, "; rank 0 has not begun it"));
   }
+}
+
+TEST_CASE("cuBLASLt refuses a product when it is made ready, or when it is put") {
+  for (int which : {0, 2}) {
+    for (bool ready : {true, false}) {
+      const pretend::machine machine(ready ? pretend::machine_options{.devices = 4, .failing_product = which}
+                                           : pretend::machine_options{.devices = 4, .failing_multiplication = which});
+      const std::string words = thrown(four);
+      CAPTURE(words);
+      CHECK(words.find("rank 0, op ") == 0);
+      CHECK(has(words, ready ? ": a product of " : ": a matrix product: a product failed, as it was told to"));
+      CHECK((!ready || has(words, ": no algorithm was found, as it was told to")));
+    }
+  }
+}
+
+TEST_CASE("a communicator cannot be made") {
+  const pretend::machine machine({.devices = 4, .failing_communicator = 1});
+  const std::string words = thrown(four);
+  CAPTURE(words);
+  CHECK(words.find("rank 0, ncclCommInitRank, group ") == 0);
+  CHECK(has(words, "} (first for "));
+  CHECK(has(words, "): a communicator failed, as it was told to"));
+}
+
+TEST_CASE("a rank that never comes, or a call that never returns, ends the process with its words") {
+  const auto last_words = [](pretend::machine_options const& how) {
+    const pretend::machine machine(how);
+    CHECK(thrown(small_plan{.data = 2}) != "nothing");
+    return machine.last_words();
+  };
+  const std::string absent = last_words({.devices = 2, .absent_device = 1});
+  CAPTURE(absent);
+  CHECK(has(absent, ", ncclCommInitRank, group 0 {0, 1} (first for "));
+  CHECK(has(absent, "), has not returned within 1."));
+  const std::string endless = last_words({.devices = 2, .endless_group = 0});
+  CAPTURE(endless);
+  CHECK(endless.find("rank 0, ncclGroupEnd, group 0 {0, 1} (first for ") == 0);
+  CHECK(has(endless, "so this process ends"));
+}
+
+TEST_CASE("a call that may wait for late ranks is given up only once a rank has failed") {
+  const pretend::machine machine;
+  pt::nccl_world world(2, {}, {0}, 0.1);
+  pt::watchdog<pretend::nccl> by(world, [](auto const& call) { return std::string(call.what); });
+  const pt::watchdog<pretend::nccl>::watched call(by, {"ncclCommDestroy", -1, true});
+  std::this_thread::sleep_for(std::chrono::milliseconds(1200));
+  CHECK(machine.last_words() == "");
+  world.abort("rank 1 failed");
+  const auto begin = std::chrono::steady_clock::now();
+  machine.wait_for_end();
+  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(10));
+  CHECK(machine.last_words().find("ncclCommDestroy, has not returned within 1.") == 0);
+  CHECK(has(machine.last_words(), "; all ranks stop: rank 1 failed. No call of NCCL can be interrupted"));
+}
+
+TEST_CASE("a library or a driver that is older than what the program was built with") {
+  const auto with = [](pretend::machine_options const& how, small_plan const& plan) {
+    const pretend::machine machine(how);
+    return thrown(plan);
+  };
+  CHECK(has(with({.devices = 2, .nccl_version = 22707}, {.data = 2}),
+            "NCCL 2.27.7 is loaded, the program was built with the headers of 2.28.9: let it load a 2.x"));
+  CHECK(has(with({.devices = 2, .nccl_version = 2804}, {.data = 2}), "NCCL 2.8.4 is loaded"));
+  CHECK(has(with({.devices = 2, .nccl_version = 30000}, {.data = 2}), "NCCL 3.0.0 is loaded"));
+  CHECK(with({.devices = 2, .nccl_version = 22900}, {.data = 2}) == "nothing");
+  CHECK(with({.nccl_version = 22707}, {}) == "nothing");  // one device needs none
+  CHECK(with({.driver = 12020}, {}) ==
+        "the machine's driver is for CUDA 12.2, the program was built with CUDA 13.0: install a driver for that or a newer one, "
+        "or build the program with an older toolkit");
+  CHECK(with({.driver = 0}, {}) == "the plan is for 1 CUDA devices, this machine has 0");
+  CHECK(with({.devices = 0}, {}) == "the plan is for 1 CUDA devices, this machine has 0");
+}
+
+namespace {
+// The second of two processes, to which the first one says what it says itself.
+struct second_process : pt::processes {
+  int rank() const override { return 1; }
+  int size() const override { return 2; }
+  void all_gather(void const* mine, void* all, std::span<std::size_t const> bytes, std::string_view) override {
+    for (std::size_t p = 0; p < 2 && bytes[0] > 0; ++p) std::memcpy(static_cast<std::byte*>(all) + p * bytes[0], mine, bytes[0]);
+  }
+  void abort(std::string) override {}
+};
+}  // namespace
+
+TEST_CASE("a process without the first rank of any group sets the order of launches too, and keeps what the user has set") {
+  const pretend::machine machine;
+  constexpr char const* name = "NCCL_LAUNCH_ORDER_IMPLICIT";
+  const pt::nccl_world world(2, {{0, 1}}, {1});
+  const int here[]{1};
+  second_process together;
+  unsetenv(name);
+  pretend::rank_comm* made = nullptr;
+  CHECK(pretend::nccl::create(made, 1, {}, 0) == pretend::nccl::failed);
+  for (char const* set : {"1", "0"}) {
+    (void)pt::make_unique_ids<pretend::nccl>(world, here, together);
+    CHECK(std::string(std::getenv(name)) == set);
+    setenv(name, "0", 1);
+  }
+  setenv(name, "1", 1);
+}
+
+TEST_CASE("a time-out says what is known of the ranks of this process, and which ranks others have") {
+  pt::nccl_world world(4, {{0, 1}, {0, 1, 2}, {0, 3}}, {0, 1, 2});
+  for (int group = 0; group < 3; ++group) world.note_started(0, group);
+  world.note_started(1, 0);
+  CHECK(world.words_of_missing(0, 0) == "; all have begun it, of group 0 {0, 1}");
+  CHECK(world.words_of_missing(0, 1) == "; ranks 1, 2 have not begun it");
+  const std::string unknown = "; rank 3 is in it too, in other processes, of which is not known here whether they have";
+  CHECK(world.words_of_missing(0, 2) == "; the ranks of this process have begun it" + unknown);
+  world.note_started(0, -1);
+  world.note_started(2, -1);
+  CHECK(world.words_of_missing(0, -1) == "; rank 1 has not begun it" + unknown);
 }
 
 TEST_CASE("members of one collective make different calls") {

@@ -11,6 +11,7 @@
 
 #include <partita/core/dtype.hpp>
 #include <partita/model/op_info.hpp>  // reduction
+#include <partita/program/communication_error.hpp>
 #include <partita/program/joined_call.hpp>
 #include <partita/program/placed_transfer.hpp>
 
@@ -19,8 +20,8 @@ namespace partita {
 // all_reduce, reduce_scatter  a maximum of f32 or f64 is one of integers of as many bits, keys of what they stand for
 //                    (device/cuda/keys.hpp).
 // exchange           all transfers progress together. Between two ranks they are matched by their order.
-// look               throws `aborted` once any rank has called `abort`, and error where a call has failed meanwhile.
-// note_started       the next collective of a group (-1: an exchange) has begun on this rank's device.
+// look               throws `aborted` once any rank has called `abort`, and communication_error where a call has failed
+// meanwhile. note_started       the next collective of a group (-1: an exchange) has begun on this rank's device.
 // words_of_missing   of the rank's last collective of the group that was noted: "; rank 2 has not begun it".
 // abort              from any thread. The first call counts.
 template <class C, class Stream>

@@ -33,8 +33,8 @@ struct cuda_options {
   int devices = 0;               // of this process; 0: as many as it has ranks
   int first_device = 0;          // as CUDA counts: where the devices begin that the processes of this machine share
   int place = 0;                 // of this process among those of its machine: the devices are shared out in their order
-  bool capture = true;           // with one device a step is captured as a graph, once, and launched whole
-  double timeout_seconds = 300;  // for which no communication may make progress before the step is given up
+  bool capture = true;           // where the plan is for one device a step is captured as a graph, once, and launched whole
+  double timeout_seconds = 300;  // for which no communication may make progress before the step is given up, or NCCL not return
 };
 
 // Bytes that a device's free memory has lost, by what took them: state and arena as planned, NCCL's communicators, and what
@@ -54,18 +54,28 @@ template <class Api, class Library> class cuda_devices final : public local_devi
   cuda_devices(cuda_options const& wanted, graph_data const& graph, kernels_of_training const& kernels,
                std::span<std::uint64_t const> keys, list<list<program>> sets, list<int> here, int world_size, processes& together)
       : sets_(std::move(sets)), ranks_(std::move(here)), together_(&together), devices_(ranks_.size()), threads_(ranks_.size()) {
-    for (list<program> const& set : sets_) worlds_.push_back(std::make_shared<nccl_world>(world_size, set[0].groups, ranks_));
+    for (list<program> const& set : sets_)
+      worlds_.push_back(std::make_shared<nccl_world>(world_size, set[0].groups, ranks_, wanted.timeout_seconds));
     together.on_abort(
         [worlds = std::vector<std::weak_ptr<nccl_world>>(worlds_.begin(), worlds_.end())](std::string const& reason) {
           for (std::weak_ptr<nccl_world> const& each : worlds)
             if (const auto world = each.lock()) world->abort(reason);
         });
+    if (world_size > 1) keep_launch_order();  // while this thread is alone with the environment
     try {
       // A rank that fails before another waits for it in NCCL is missed by all.
       together_on_each("memory", [&](std::size_t i) { allocate(i, wanted); });
+      if (world_size > 1) together_on_each("NCCL", [](std::size_t) { prepare_nccl<Library>(); });
       list<list<unique_id_bytes>> ids;
       for (auto const& world : worlds_) ids.push_back(make_unique_ids<Library>(*world, ranks_, together));
-      together_on_each("communicators", [&](std::size_t i) { connect(i, ids); });
+      together_on_each("communicators", [&](std::size_t i) {
+        try {
+          connect(i, ids, graph);
+        } catch (std::exception const& e) {  // ranks of other processes may wait for this one
+          together.abort(e.what());
+          throw;
+        }
+      });
       together_on_each("kernels", [&](std::size_t i) { make_ready(i, wanted, graph, kernels, keys); });
     } catch (...) {
       end();
@@ -231,9 +241,14 @@ template <class Api, class Library> class cuda_devices final : public local_devi
     d.arena = device_memory<Api>(arena, me + "'s arena, which the plan needs beside parameters and state");
     d.held.planned = lost(i);
   }
-  void connect(std::size_t i, list<list<unique_id_bytes>> const& ids) {
+  void connect(std::size_t i, list<list<unique_id_bytes>> const& ids, graph_data const& graph) {
     for (std::size_t s = 0; s < sets_.size(); ++s)
-      devices_[i]->communicators.push_back(std::make_unique<communicator_type>(*worlds_[s], ids[s], ranks_[i]));
+      devices_[i]->communicators.push_back(
+          std::make_unique<communicator_type>(*worlds_[s], ids[s], ranks_[i], [this, i, s, of = &graph](int group) {
+            for (instruction const& each : sets_[s][i].instructions)
+              if (is_communication(each.kind) && group_of(sets_[s][i], each) == group) return words_of(sets_[s][i], *of, each);
+            return std::string();
+          }));
     devices_[i]->held.communicators = lost(i);
   }
   void make_ready(std::size_t i, cuda_options const& wanted, graph_data const& graph, kernels_of_training const& kernels,
@@ -296,9 +311,7 @@ template <class Api, class Library> class cuda_source : public device_source {
   }
   processes& together() override { return *together_; }
   void fit(int count) override {
-    int there = 0;
-    check<Api>(Api::count_devices(there), "looking for CUDA devices");
-    there = std::max(0, there - wanted_.first_device);
+    const int there = std::max(0, count_devices<Api>() - wanted_.first_device);
     const int sharing = together_->size(), mine = count / sharing;
     if (count % sharing != 0)
       throw_error({"the plan is for ", count, " CUDA devices, which ", sharing, " processes cannot share evenly"});

@@ -20,7 +20,7 @@
 namespace partita::testing::pretend {
 
 struct cuda {
-  enum result { success, not_ready, no_memory, unsupported, failed };
+  enum result { success, not_ready, no_memory, unsupported, no_device, old_driver, failed };
   using stream_type = stream_state*;
   using event_type = event_state*;
   using graph_type = captured_graph*;
@@ -34,6 +34,11 @@ struct cuda {
 
   static result count_devices(int& n) {
     n = machine::present->size();
+    return machine::present->options().driver < toolkit_version ? old_driver : n == 0 ? no_device : success;
+  }
+  static result versions(int& driver, int& toolkit) {
+    driver = machine::present->options().driver;
+    toolkit = toolkit_version;
     return success;
   }
   static result set_device(int d) {
@@ -128,6 +133,7 @@ struct cuda {
   static void destroy_multiplier(multiplier_type) {}
   static result create_product(multiplier_type, product_type& made, on_cuda::product_shape const& shape, std::size_t) {
     made = shape;
+    if (machine::here().fails_product()) machine::here().breaks("no algorithm was found, as it was told to");
     if (shape.type == f64 ? !shape.is_plain() : (shape.gelu || shape.gelu_gradient) && shape.ldc % 8 != 0) return unsupported;
     if ((shape.adds_bias && (shape.gelu_gradient || shape.sums_rows)) || (shape.sums_rows && !shape.gelu_gradient))
       machine::here().breaks("an epilogue that cuBLASLt does not have");
@@ -136,6 +142,7 @@ struct cuda {
   static void destroy_product(product_type const&) {}
   static result run_product(multiplier_type, product_type const& ready, on_cuda::product const& p, void*, std::size_t,
                             stream_type s) {
+    if (machine::here().fails_multiplication()) machine::here().breaks("a product failed, as it was told to");
     if (shape_of(p) != ready) machine::here().breaks("a product of another shape than it was made ready for");
     machine::here().put(s, [=] {
       if (ready.type == f64) multiply<double>(ready, p);
@@ -160,6 +167,7 @@ struct cuda {
   }
 
  private:
+  static constexpr int toolkit_version = 13000;
   // Column-major, as cuBLAS is: c [m, n] = alpha op(b of p) op(a of p) + beta c.
   template <class T> static void multiply(on_cuda::product_shape const& s, on_cuda::product const& p) {
     for (std::size_t i = 0; i < s.batch; ++i)

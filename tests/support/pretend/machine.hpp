@@ -5,6 +5,7 @@
 #pragma once
 #include <algorithm>
 #include <chrono>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -12,6 +13,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <random>
 #include <set>
 #include <string>
@@ -53,6 +55,13 @@ struct machine_options {
   int failing_collective = -1;                      // of device 0
   int endless_launch = -1;                          // of device 0: never ends
   int failing_kernel = -1;                          // of device 0: fails when it runs, after its launch was taken
+  int failing_product = -1;                         // of device 0: cuBLASLt does not make it ready
+  int failing_multiplication = -1;                  // of device 0: cuBLASLt does not put it into a stream
+  int failing_communicator = -1;                    // of device 0
+  int absent_device = -1;                           // waits for ever where it makes a communicator, so that others wait for it
+  int endless_group = -1;                           // of NCCL's calls of device 0: its end does not return
+  int driver = 13000;                               // the CUDA that the driver is for; 0: no driver
+  int nccl_version = 22809;                         // of the library that is loaded
 };
 
 class device {
@@ -220,6 +229,11 @@ class device {
   bool fails_collective() { return number_ == 0 && collectives_failed_++ == options_.failing_collective; }
   bool never_ends_launch() { return number_ == 0 && endless_launches_++ == options_.endless_launch; }
   bool fails_kernel() { return number_ == 0 && kernels_failed_++ == options_.failing_kernel; }
+  bool fails_product() { return number_ == 0 && products_failed_++ == options_.failing_product; }
+  bool fails_multiplication() { return number_ == 0 && multiplications_failed_++ == options_.failing_multiplication; }
+  bool fails_communicator() { return number_ == 0 && communicators_failed_++ == options_.failing_communicator; }
+  bool never_ends_group() { return number_ == 0 && endless_groups_++ == options_.endless_group; }
+  bool is_absent() const { return number_ == options_.absent_device; }
   bool fails_launch() { return number_ == 0 && launches_made_++ == options_.failing_launch; }
 
  private:
@@ -271,6 +285,7 @@ class device {
   std::map<std::byte*, std::unique_ptr<allocation>> memory_;
   std::size_t used_ = 0;
   int allocations_made_ = 0, launches_made_ = 0, collectives_failed_ = 0, endless_launches_ = 0, kernels_failed_ = 0;
+  int products_failed_ = 0, multiplications_failed_ = 0, communicators_failed_ = 0, endless_groups_ = 0;
   std::vector<std::unique_ptr<stream_state>> streams_;
   std::vector<std::unique_ptr<event_state>> events_;
   std::vector<access_record> history_;
@@ -297,6 +312,22 @@ class machine {
 
   int size() const { return options_.devices; }
   device& at(int d) { return *devices_[static_cast<std::size_t>(d)]; }
+  machine_options const& options() const { return options_; }
+
+  // As if the process ended: what waits for ever comes back. With what it said last.
+  void end_process(std::string const& why) {
+    const std::scoped_lock lock(mutex_);
+    if (last_words_.empty()) last_words_ = why;
+    changed_.notify_all();
+  }
+  std::string last_words() const {
+    const std::scoped_lock lock(mutex_);
+    return last_words_;
+  }
+  void wait_for_end() const {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, std::chrono::seconds(20), [&] { return !last_words_.empty(); });
+  }
 
   inline static machine* present = nullptr;
   inline static thread_local int current = 0;
@@ -305,6 +336,9 @@ class machine {
  private:
   machine_options options_;
   std::vector<std::unique_ptr<device>> devices_;
+  mutable std::mutex mutex_;
+  mutable std::condition_variable changed_;
+  std::string last_words_;
 };
 
 }  // namespace partita::testing::pretend

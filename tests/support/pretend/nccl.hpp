@@ -34,8 +34,15 @@ struct nccl {
   using stream_type = stream_state*;
   using comm_type = rank_comm*;
 
+  static constexpr int headers_version = 22809;
+
   static std::string text(result) { return last_error.empty() ? "failed" : last_error; }
 
+  static result loaded_version(int& version) {
+    version = machine::present->options().nccl_version;
+    return success;
+  }
+  static void end_process(std::string const& why) { machine::present->end_process(why); }
   static result make_unique_id(unique_id_bytes& id) {
     const std::scoped_lock lock(registry_mutex);
     const std::uint64_t number = static_cast<std::uint64_t>(getpid()) << 32 | ++ids_made;
@@ -43,6 +50,11 @@ struct nccl {
     return success;
   }
   static result create(comm_type& made, int ranks, unique_id_bytes const& id, int rank) {
+    if (std::getenv("NCCL_LAUNCH_ORDER_IMPLICIT") == nullptr) return refuse("a communicator whose launches have no order");
+    if (machine::here().is_absent()) {
+      machine::present->wait_for_end();
+      return refuse("it never came, as it was told to");
+    }
     std::uint64_t number = 0;
     std::memcpy(&number, id.data(), sizeof number);
     made = new rank_comm;
@@ -55,10 +67,10 @@ struct nccl {
       if (!shared) shared = std::make_shared<comm_in_memory>(ranks);
       made->shared = shared;
     }
-    if (made->shared->join(rank)) return success;
-    last_error = "not all ranks have come";
+    const bool all_came = made->shared->join(rank);
+    if (all_came && !machine::here().fails_communicator()) return success;
     delete std::exchange(made, nullptr);
-    return failed;
+    return refuse(all_came ? "a communicator failed, as it was told to" : "not all ranks have come");
   }
   static void destroy(comm_type c) { abort(c); }
   static void abort(comm_type c) {
@@ -77,6 +89,11 @@ struct nccl {
   }
   static result group_end() {
     if (--depth > 0) return success;
+    if (machine::here().never_ends_group()) {
+      machine::present->wait_for_end();
+      waiting.clear();
+      return refuse("its end did not return, as it was told to");
+    }
     std::vector<posted> all = std::exchange(waiting, {});
     std::vector<stream_type> streams;
     for (posted const& p : all)
@@ -114,6 +131,10 @@ struct nccl {
   }
 
  private:
+  static result refuse(std::string why) {
+    last_error = std::move(why);
+    return failed;
+  }
   struct posted {
     nccl_call what;
     comm_type comm;

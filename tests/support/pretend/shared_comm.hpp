@@ -19,6 +19,8 @@
 #include <partita/comm/communicator.hpp>
 #include <partita/core/narrow_float.hpp>
 
+#include "machine.hpp"
+
 namespace partita::testing::pretend {
 
 enum class call_kind { all_reduce, all_gather, reduce_scatter, broadcast, reduce, send, receive };
@@ -135,7 +137,9 @@ class comm_in_memory final : public shared_comm {
   bool join(int) override {
     std::unique_lock lock(mutex_);
     if (++joined_ == ranks_) changed_.notify_all();
-    return changed_.wait_for(lock, std::chrono::seconds(10), [&] { return joined_ == ranks_; });
+    for (int turn = 0; turn < 500 && machine::present->last_words().empty(); ++turn)
+      if (changed_.wait_for(lock, std::chrono::milliseconds(20), [&] { return joined_ == ranks_; })) return true;
+    return false;
   }
   void arrive(std::uint64_t number, int rank, nccl_call const& c) override {
     const std::scoped_lock lock(mutex_);

@@ -2,11 +2,15 @@
 #pragma once
 #include <algorithm>
 #include <cstddef>
+#include <exception>
+#include <functional>
 #include <numeric>
 #include <span>
 #include <string>
 #include <utility>
 
+#include <partita/comm/groups.hpp>
+#include <partita/comm/nccl/watchdog.hpp>
 #include <partita/comm/nccl/world.hpp>
 #include <partita/comm/stream_communicator.hpp>
 #include <partita/core/list.hpp>
@@ -16,23 +20,28 @@ namespace partita {
 
 // Lives and ends on its rank's thread, whose device is set. `ids` are make_unique_ids'. Makes one communicator of NCCL for each
 // group that the rank is a member of, and one of all ranks, in the order of the groups: the same on all ranks, so that none waits
-// in a circle.
+// in a circle. `first_use`, of a group or -1 for all ranks: what the program calls it for first, for errors.
 template <class Library> class nccl_communicator {
  public:
   using stream_type = typename Library::stream_type;
 
-  nccl_communicator(nccl_world& world, std::span<unique_id_bytes const> ids, int rank) : world_(&world), rank_(rank) {
+  nccl_communicator(nccl_world& world, std::span<unique_id_bytes const> ids, int rank,
+                    std::function<std::string(int group)> first_use = {})
+      : world_(&world), rank_(rank), first_use_(std::move(first_use)), watchdog_(world, [this](call const& c) {
+          return words({"rank ", rank_, ", ", c.what, ", ", world_->words_of_group(c.group), words_of_use(c.group)});
+        }) {
     comms_.reserve(world.groups().size() + 1);
     try {
       for (std::size_t g = 0; g < world.groups().size(); ++g) {
         list<int> const& ranks = world.groups()[g];
-        comms_.push_back(std::binary_search(ranks.begin(), ranks.end(), rank) ? make(words({"group ", g}), ranks, ids[g])
-                                                                              : no_comm);
+        const bool is_member = std::binary_search(ranks.begin(), ranks.end(), rank);
+        comms_.push_back(is_member ? make(static_cast<int>(g), ranks, ids[g]) : no_comm);
       }
       list<int> all(static_cast<std::size_t>(world.size()));
       std::iota(all.begin(), all.end(), 0);
-      comms_.push_back(all.size() > 1 ? make("all ranks", all, ids.back()) : no_comm);
+      comms_.push_back(all.size() > 1 ? make(-1, all, ids.back()) : no_comm);
     } catch (...) {
+      world.abort(detail::comm::reason_of(std::current_exception()));  // the others may wait for this rank
       end();
       throw;
     }
@@ -48,7 +57,7 @@ template <class Library> class nccl_communicator {
   }  // of what was put into streams directly; a graph's launches are not counted
 
   void all_reduce(std::size_t group, std::span<joined_call const> calls, dtype type, reduction how, stream_type stream) {
-    const grouped whole(*this);
+    const grouped whole(*this, static_cast<int>(group));
     const std::size_t members = world_->groups()[group].size();
     for (joined_call const& c : calls) {
       check(Library::all_reduce(c.to, c.to, c.counts[0], type, how, comms_[group], stream), "ncclAllReduce");
@@ -56,7 +65,7 @@ template <class Library> class nccl_communicator {
     }
   }
   void all_gather(std::size_t group, std::span<joined_call const> calls, dtype type, stream_type stream) {
-    const grouped whole(*this);
+    const grouped whole(*this, static_cast<int>(group));
     for (joined_call const& c : calls) {
       count(communication::all_gather, (c.counts.size() - 1) * c.counts[member(group)] * size_of(type));
       if (even(c.counts)) {
@@ -72,7 +81,7 @@ template <class Library> class nccl_communicator {
     }
   }
   void reduce_scatter(std::size_t group, std::span<joined_call const> calls, dtype type, reduction how, stream_type stream) {
-    const grouped whole(*this);
+    const grouped whole(*this, static_cast<int>(group));
     for (joined_call const& c : calls) {
       const std::size_t all = std::accumulate(c.counts.begin(), c.counts.end(), std::size_t{0});
       count(communication::reduce_scatter, (all - c.counts[member(group)]) * size_of(type));
@@ -88,7 +97,7 @@ template <class Library> class nccl_communicator {
   }
   void all_to_all(std::size_t group, void const* send, std::span<const std::size_t> send_counts, void* receive,
                   std::span<const std::size_t> receive_counts, dtype type, stream_type stream) {
-    const grouped whole(*this);
+    const grouped whole(*this, static_cast<int>(group));
     auto* from = static_cast<std::byte const*>(send);
     auto* to = static_cast<std::byte*>(receive);
     const std::size_t all = std::accumulate(send_counts.begin(), send_counts.end(), std::size_t{0});
@@ -103,7 +112,7 @@ template <class Library> class nccl_communicator {
     }
   }
   void exchange(std::span<placed_transfer const> sends, std::span<placed_transfer const> receives, stream_type stream) {
-    const grouped whole(*this);
+    const grouped whole(*this, -1);
     std::size_t bytes = 0;
     for (placed_transfer const& t : sends) bytes += t.peer == rank_ ? 0 : t.bytes;
     count(communication::exchange, bytes);
@@ -121,19 +130,11 @@ template <class Library> class nccl_communicator {
     for (std::size_t g = 0; g < comms_.size(); ++g)
       if (comms_[g] != no_comm)
         if (const auto answer = Library::asynchronous_error(comms_[g]); answer != Library::success)
-          throw_error({"NCCL, ", g + 1 == comms_.size() ? words({"between all ranks"}) : words({"in group ", g, members(g)}),
-                       ": ", Library::text(answer)});
+          throw communication_error(group_of(g),
+                                    words({"NCCL, in ", world_->words_of_group(group_of(g)), ": ", Library::text(answer)}));
   }
   void note_started(int group) { world_->note_started(rank_, group); }
-  std::string words_of_missing(int group) const {
-    const list<int> missing = world_->missing(rank_, group);
-    if (missing.empty())
-      return (world_->is_here(group) ? "; all have begun it, of" : "; the ranks of this process have begun it, of") +
-             (group >= 0 ? members(static_cast<std::size_t>(group)) : std::string(" all ranks"));
-    std::string all = missing.size() == 1 ? "; rank" : "; ranks";
-    for (std::size_t k = 0; k < missing.size(); ++k) all += words({k == 0 ? " " : ", ", missing[k]});
-    return all + (missing.size() == 1 ? " has not begun it" : " have not begun it");
-  }
+  std::string words_of_missing(int group) const { return world_->words_of_missing(rank_, group); }
   void abort(std::string reason) {
     world_->abort(words({"rank ", rank_, " failed first: ", reason}));
     abort_comms();
@@ -141,22 +142,27 @@ template <class Library> class nccl_communicator {
 
  private:
   using comm_type = typename Library::comm_type;
+  using call = typename watchdog<Library>::call;
   static constexpr comm_type no_comm{};
 
   // Between these NCCL only notes what is wanted; it begins at the end, with everything together.
   class grouped {
    public:
-    explicit grouped(nccl_communicator& of) : of_(&of) {
+    grouped(nccl_communicator& of, int group) : of_(&of), group_(group) {
       of.look_aborted();
       of.check(Library::group_start(), "ncclGroupStart");
     }
     ~grouped() noexcept(false) {
-      const auto answer = Library::group_end();
+      const auto answer = [&] {
+        const typename watchdog<Library>::watched while_it_connects(of_->watchdog_, {"ncclGroupEnd", group_});
+        return Library::group_end();
+      }();
       if (std::uncaught_exceptions() == before_) of_->check(answer, "ncclGroupEnd");
     }
 
    private:
     nccl_communicator* of_;
+    int group_;
     int before_ = std::uncaught_exceptions();
   };
 
@@ -177,28 +183,34 @@ template <class Library> class nccl_communicator {
     list<int> const& ranks = world_->groups()[group];
     return static_cast<std::size_t>(std::lower_bound(ranks.begin(), ranks.end(), rank_) - ranks.begin());
   }
-  std::string members(std::size_t group) const {
-    if (group >= world_->groups().size()) return {};
-    std::string all = " {";
-    for (std::size_t m = 0; m < world_->groups()[group].size(); ++m)
-      all += words({m == 0 ? "" : ", ", world_->groups()[group][m]});
-    return all + "}";
+  int group_of(std::size_t comm) const { return comm == world_->groups().size() ? -1 : static_cast<int>(comm); }
+  std::string words_of_use(int group) const {
+    const std::string use = first_use_ ? first_use_(group) : std::string();
+    return use.empty() ? use : words({" (first for ", use, ")"});
   }
-  comm_type make(std::string const& name, list<int> const& ranks, unique_id_bytes const& id) {
+  comm_type make(int group, list<int> const& ranks, unique_id_bytes const& id) {
     const auto me = static_cast<int>(std::lower_bound(ranks.begin(), ranks.end(), rank_) - ranks.begin());
     comm_type made{};
-    check(Library::create(made, static_cast<int>(ranks.size()), id, me), words({"ncclCommInitRank, ", name}));
+    const typename watchdog<Library>::watched until_all_come(watchdog_, {"ncclCommInitRank", group});
+    if (const auto answer = Library::create(made, static_cast<int>(ranks.size()), id, me); answer != Library::success)
+      throw communication_error(group, words({"rank ", rank_, ", ncclCommInitRank, ", world_->words_of_group(group),
+                                              words_of_use(group), ": ", Library::text(answer)}));
     return made;
   }
   void abort_comms() {
     if (std::exchange(ended_, true)) return;
-    for (comm_type& c : comms_)
-      if (c != no_comm) Library::abort(std::exchange(c, no_comm));
+    end_each("ncclCommAbort", Library::abort);
   }
   void end() {
     if (std::exchange(ended_, true)) return;
-    for (comm_type& c : comms_)
-      if (c != no_comm) Library::destroy(std::exchange(c, no_comm));
+    end_each("ncclCommDestroy", Library::destroy);
+  }
+  void end_each(std::string_view what, void (*by)(comm_type)) {
+    for (std::size_t c = 0; c < comms_.size(); ++c) {
+      if (comms_[c] == no_comm) continue;
+      const typename watchdog<Library>::watched until_it_has_ended(watchdog_, {what, group_of(c), true});
+      by(std::exchange(comms_[c], no_comm));
+    }
   }
 
   nccl_world* world_;
@@ -206,6 +218,8 @@ template <class Library> class nccl_communicator {
   traffic_counts traffic_;
   list<comm_type> comms_;  // by group, then that of all ranks
   bool ended_ = false;
+  std::function<std::string(int group)> first_use_;
+  watchdog<Library> watchdog_;
 };
 
 }  // namespace partita

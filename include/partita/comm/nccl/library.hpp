@@ -4,6 +4,7 @@
 #include <nccl.h>
 
 #include <cstddef>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <string>
@@ -20,6 +21,7 @@ struct nccl_library {
   using comm_type = ncclComm_t;
   using stream_type = cudaStream_t;
   static constexpr result success = ncclSuccess;
+  static constexpr int headers_version = NCCL_VERSION_CODE;
 
   // With what NCCL itself last had to say.
   static std::string text(result r) {
@@ -28,21 +30,21 @@ struct nccl_library {
                                             : std::string(ncclGetErrorString(r));
   }
 
+  static result loaded_version(int& version) { return ncclGetVersion(&version); }
+  // Where a call will never return.
+  [[noreturn]] static void end_process(std::string const& why) {
+    (void)std::fprintf(stderr, "%s\n", why.c_str());
+    (void)std::fflush(stderr);
+    std::_Exit(1);
+  }
+
   static result make_unique_id(unique_id_bytes& id) {
-    // Several communicators of one device, whose launches keep the program's order; NCCL reads it when the first is made.
-    static const int once = setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0);
-    static_cast<void>(once);
     ncclUniqueId made;
     const result answer = ncclGetUniqueId(&made);
     std::memcpy(id.data(), &made, sizeof made);
     return answer;
   }
   static result create(comm_type& made, int ranks, unique_id_bytes const& id, int rank) {
-    int found = 0;
-    if (const result answer = ncclGetVersion(&found); answer != ncclSuccess) return answer;
-    if (found / 10000 != NCCL_MAJOR)
-      throw_error({"NCCL ", found / 10000, ".", found / 100 % 100, " is loaded, the program was built with ", NCCL_MAJOR, ".",
-                   NCCL_MINOR, ": build it with the one that the machine has"});
     ncclUniqueId given;
     std::memcpy(&given, id.data(), sizeof given);
     return ncclCommInitRank(&made, ranks, given, rank);

@@ -13,6 +13,8 @@
 #include <utility>
 
 #include <partita/comm/communicator.hpp>
+#include <partita/comm/groups.hpp>
+#include <partita/comm/nccl/preparation.hpp>
 #include <partita/comm/processes.hpp>
 #include <partita/core/list.hpp>
 #include <partita/core/words.hpp>
@@ -24,13 +26,15 @@ using unique_id_bytes = std::array<std::byte, 128>;  // NCCL_UNIQUE_ID_BYTES
 
 class nccl_world {
  public:
-  // Groups as in a program: ascending ranks. `here`: the ranks of this process, ascending.
-  nccl_world(int ranks, list<list<int>> groups, list<int> here)
-      : size_(ranks), groups_(std::move(groups)), here_(std::move(here)) {
+  // Groups as in a program: ascending ranks. `here`: the ranks of this process, ascending. `timeout_seconds`: in which a call
+  // that waits for other ranks has to return.
+  nccl_world(int ranks, list<list<int>> groups, list<int> here, double timeout_seconds = 300)
+      : size_(ranks), groups_(std::move(groups)), here_(std::move(here)), timeout_seconds_(timeout_seconds) {
     if (ranks < 1) throw_error({"a world has at least one rank, not ", ranks});
     started_ = list<counter>(static_cast<std::size_t>(ranks) * (groups_.size() + 1));
   }
   int size() const { return size_; }
+  double timeout_seconds() const { return timeout_seconds_; }
   list<list<int>> const& groups() const { return groups_; }
 
   // The first reason counts.
@@ -55,15 +59,37 @@ class nccl_world {
       if (is_member(other, group) && at(other, group) < mine) all.push_back(other);
     return all;
   }
-  // Whether all members of a group are ranks of this process.
-  bool is_here(int group) const {
-    if (group < 0) return static_cast<int>(here_.size()) == size_;
-    for (int other : groups_[static_cast<std::size_t>(group)])
-      if (!std::binary_search(here_.begin(), here_.end(), other)) return false;
-    return true;
+  // The members of a group that are ranks of other processes.
+  list<int> elsewhere(int group) const {
+    list<int> all;
+    for (int other = 0; other < size_; ++other)
+      if (is_member(other, group) && !std::binary_search(here_.begin(), here_.end(), other)) all.push_back(other);
+    return all;
+  }
+  // "; rank 2 has not begun it": of the last call of a group that `rank` has begun. Nothing is known here of other processes'
+  // ranks.
+  std::string words_of_missing(int rank, int group) const {
+    const list<int> late = missing(rank, group), others = elsewhere(group);
+    std::string all = !late.empty()    ? words({"; ", named(late), late.size() == 1 ? " has" : " have", " not begun it"})
+                      : others.empty() ? words({"; all have begun it, of ", words_of_group(group)})
+                                       : "; the ranks of this process have begun it";
+    if (!others.empty())
+      all += words({"; ", named(others), others.size() == 1 ? " is" : " are",
+                    " in it too, in other processes, of which is not known here whether they have"});
+    return all;
+  }
+  // "group 1 {0, 2}"
+  std::string words_of_group(int group) const {
+    if (group < 0) return "all ranks";
+    return words({"group ", group, " ", detail::comm::names_of(groups_[static_cast<std::size_t>(group)])});
   }
 
  private:
+  static std::string named(list<int> const& ranks) {
+    std::string all = ranks.size() == 1 ? "rank" : "ranks";
+    for (std::size_t k = 0; k < ranks.size(); ++k) all += words({k == 0 ? " " : ", ", ranks[k]});
+    return all;
+  }
   struct counter {
     std::atomic<std::uint64_t> value{0};
     counter() = default;
@@ -83,6 +109,7 @@ class nccl_world {
   int size_;
   list<list<int>> groups_;
   list<int> here_;
+  double timeout_seconds_;
   list<counter> started_;  // by rank, then group
   mutable std::mutex mutex_;
   std::string reason_;
@@ -98,6 +125,7 @@ list<unique_id_bytes> make_unique_ids(nccl_world const& world, std::span<int con
   firsts.push_back(0);
   list<unique_id_bytes> mine(firsts.size());
   if (world.size() == 1) return mine;  // nobody to talk to
+  prepare_nccl<Library>();
   list<char> makes;
   for (std::size_t g = 0; g < firsts.size(); ++g) {
     makes.push_back(std::binary_search(here.begin(), here.end(), firsts[g]));

@@ -21,13 +21,19 @@
 #include <partita/device/cpu/finite.hpp>
 #include <partita/device/cuda/scope_ranges.hpp>
 #include <partita/device/cuda/tasks.hpp>
+#include <partita/program/communication_error.hpp>
 #include <partita/program/program.hpp>
 #include <partita/program/step.hpp>
 
 namespace partita::on_cuda {
 
+// The group of a communication's communicator: of an exchange it is that of all ranks, -1.
+inline int group_of(program const& p, instruction const& i) {
+  return i.kind == instruction_kind::exchange ? -1 : p.collectives[static_cast<std::size_t>(i.payload)].group;
+}
+
 struct executor_options {
-  bool capture = false;          // the step as a graph: with one device in the process
+  bool capture = false;          // the step as a graph: where no other device takes part
   double timeout_seconds = 300;  // for which no communication may make progress
   unsigned most_blocks = 1024;   // of a launch, of 256 threads; of as many more as they are smaller
 };
@@ -235,7 +241,6 @@ template <class Api, class Communicator> class device_executor {
       const auto answer = Api::query(compute_.get());
       if (answer == Api::success) return;
       if (answer != Api::not_ready) check<Api>(answer, "the step");
-      comm_->look();
       if (!graph_of_step_) {  // events of a graph cannot be asked
         const std::size_t before = started + ended;
         while (started < communications_.size() &&
@@ -244,11 +249,25 @@ template <class Api, class Communicator> class device_executor {
         while (ended < started && Api::query_event(events_[communications_[ended].ended].get()) == Api::success) ++ended;
         if (started + ended != before) last_progress = clock::now();
       }
+      look(ended, started);
       // Who waits in a collective speaks first: it knows in which, and who is missing.
       const double limit = options_.timeout_seconds * (started > ended ? 1 : 2);
       if (std::chrono::duration<double>(clock::now() - last_progress).count() > limit) give_up(ended, started);
       if (turn < 256) std::this_thread::yield();
       else std::this_thread::sleep_for(std::chrono::microseconds(20));
+    }
+  }
+  // NCCL tells a communicator's failure, and not of which call: it is the first of the group that has not ended.
+  void look(std::size_t ended, std::size_t started) {
+    try {
+      comm_->look();
+    } catch (communication_error const& e) {
+      if (graph_of_step_) throw;  // of which nothing is known
+      std::size_t at = ended;
+      while (at < communications_.size() && group_of(communications_[at].at) != e.group) ++at;
+      if (at == communications_.size()) throw;
+      at_ = &program_->instructions[communications_[at].at];
+      throw_error({e.what(), at < started ? "; it was under way" : "; it is the next of them, and had not begun on this rank"});
     }
   }
   // Of one instruction among others of other ranks, which all come to it.
@@ -302,11 +321,7 @@ template <class Api, class Communicator> class device_executor {
       }
     return {};
   }
-  // The group of a collective; of an exchange none.
-  int group_of(std::size_t at) const {
-    instruction const& i = program_->instructions[at];
-    return i.kind == instruction_kind::exchange ? -1 : program_->collectives[static_cast<std::size_t>(i.payload)].group;
-  }
+  int group_of(std::size_t at) const { return on_cuda::group_of(*program_, program_->instructions[at]); }
   [[noreturn]] void give_up(std::size_t ended, std::size_t started) {
     if (ended == started || graph_of_step_) throw_error({"it has made no progress for ", 2 * options_.timeout_seconds, " s"});
     at_ = &program_->instructions[communications_[ended].at];

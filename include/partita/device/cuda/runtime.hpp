@@ -27,7 +27,8 @@ struct runtime {
   using stream_type = cudaStream_t;
   using event_type = cudaEvent_t;
   using graph_type = cudaGraphExec_t;
-  static constexpr result success{cudaSuccess}, not_ready{cudaErrorNotReady}, unsupported{100000 + CUBLAS_STATUS_NOT_SUPPORTED};
+  static constexpr result success{cudaSuccess}, not_ready{cudaErrorNotReady}, no_device{cudaErrorNoDevice},
+      old_driver{cudaErrorInsufficientDriver}, unsupported{100000 + CUBLAS_STATUS_NOT_SUPPORTED};
 
   static std::string text(result r) {
     if (r.number >= of_cublas)
@@ -37,13 +38,11 @@ struct runtime {
   }
 
   // --- devices and memory
-  // None where the machine has no driver or no device: that is no error.
-  static result count_devices(int& n) {
-    const cudaError_t answer = cudaGetDeviceCount(&n);
-    if (answer == cudaSuccess) return success;
-    n = 0;
-    (void)cudaGetLastError();
-    return answer == cudaErrorNoDevice || answer == cudaErrorInsufficientDriver ? success : result{answer};
+  static result count_devices(int& n) { return forgotten({cudaGetDeviceCount(&n)}); }
+  // As 13000 for 13.0; of a driver that is not there 0.
+  static result versions(int& driver, int& toolkit) {
+    const result answer = forgotten({cudaDriverGetVersion(&driver)});
+    return answer == success ? forgotten({cudaRuntimeGetVersion(&toolkit)}) : answer;
   }
   static result set_device(int d) { return {cudaSetDevice(d)}; }
   static result allocate(void*& at, std::size_t bytes) { return forgotten({cudaMalloc(&at, bytes)}); }

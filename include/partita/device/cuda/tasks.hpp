@@ -300,6 +300,9 @@ template <class Api> class tasks_of_program {
       }
     }
   }
+  typename Api::product_type const* ready(instruction const& i, product_shape const& shape) try {
+    return products_->ready(shape);
+  } catch (error const& e) { throw_error({place(i), ": ", e.what()}); }
   void add_product(instruction const& i, product const& p) {
     if (p.m == 0 || p.n == 0) return;
     if (i.where != lane::compute)
@@ -311,7 +314,7 @@ template <class Api> class tasks_of_program {
     task t;
     t.what = task::kind::product;
     t.index = products_put_.size();
-    t.ready = products_->ready(shape_of(p));
+    t.ready = ready(i, shape_of(p));
     products_put_.push_back(p);
     tasks_.push_back(t);
   }
@@ -323,14 +326,15 @@ template <class Api> class tasks_of_program {
       if (alone == nullptr) continue;
       epilogue_finder::joined found = finder.join(at, *alone, [this](reference const& r) { return address(r); });
       if (found.next.all().empty()) continue;
-      typename Api::product_type const* ready = products_->ready(shape_of(found.what));
-      while (ready == nullptr && found.drop(*alone)) ready = products_->ready(shape_of(found.what));
-      if (ready == nullptr) continue;
+      instruction const& i = program_->instructions[at];
+      typename Api::product_type const* made = ready(i, shape_of(found.what));
+      while (made == nullptr && found.drop(*alone)) made = ready(i, shape_of(found.what));
+      if (made == nullptr) continue;
       of_[at].with_epilogue = with_epilogues_.size();
       list<std::size_t> members = found.next.all();
       members.push_back(at);
       join(members, at);
-      with_epilogues_.push_back({found.what, ready});
+      with_epilogues_.push_back({found.what, made});
     }
   }
   // Element-wise ops that follow each other, as one kernel.
