@@ -11,6 +11,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -256,8 +257,14 @@ template <class Api, class Library> class cuda_devices final : public local_devi
     device& d = *devices_[i];
     for (std::size_t s = 0; s < sets_.size(); ++s) {
       const executor_options how{.capture = wanted.capture && worlds_[s]->size() == 1, .timeout_seconds = wanted.timeout_seconds};
-      d.executors.push_back(std::make_unique<executor>(sets_[s][i], graph, kernels, keys, d.state.data(), d.arena.data(),
-                                                       *d.communicators[s], d.multiplies, s == 0, how));
+      try {
+        d.executors.push_back(std::make_unique<executor>(sets_[s][i], graph, kernels, keys, d.state.data(), d.arena.data(),
+                                                         *d.communicators[s], d.multiplies, s == 0, how));
+      } catch (error const& e) {  // what belongs to an op has said whose
+        const std::string rank = words({"rank ", ranks_[i], ", "});
+        if (std::string_view(e.what()).starts_with(rank)) throw;
+        throw_error({rank, "making its program ready: ", e.what()});
+      }
     }
     d.held.executors = lost(i);
   }
