@@ -309,6 +309,9 @@ TEST_CASE("a file that does not fit is refused, with its name and the tensor, an
   std::string flipped = good;
   flipped[good.size() - 5] ^= 1;
   refused(flipped, "is damaged: the digest of its data is");
+  flipped = good;
+  for (std::size_t word : {2, 5}) flipped[good.size() - 8 * word - 1] ^= static_cast<char>(0x80);  // two signs
+  refused(flipped, "is damaged: the digest of its data is");
   auto larger = make({}, recipe(), 3, 8);
   CHECK_THROWS_WITH_AS(pt::load(larger, here / "good"), Contains("tensor table is F32 [7, 6], the trainer's is F32 [8, 6]"),
                        pt::error);
@@ -374,7 +377,22 @@ TEST_CASE("the old file stays until the new one is complete") {
     pt::file_replacement unfinished(here / "file");
     unfinished.write("half", 4);
     CHECK(bytes_of(here / "file") == before);
+    CHECK_THROWS_WITH_AS(pt::save(t, here / "file"), Contains("file.part cannot be written: another process writes it"),
+                         pt::error);
+    unfinished.write("more", 4);  // and goes on
+    CHECK(bytes_of(here / "file.part") == "halfmore");
   }
+  write(here / "file.part", std::string(10000, 'x'));  // of a process that was ended
+  pt::save(t, here / "file");
+  CHECK(bytes_of(here / "file").size() < 10000);
+  fs::create_directory(here / "other");
+  fs::create_symlink("other/late", here / "second");
+  fs::create_symlink("second", here / "dangling");
+  pt::save(t, here / "dangling");
+  CHECK((fs::is_symlink(here / "dangling") && fs::is_symlink(here / "second")));
+  CHECK(bytes_of(here / "other" / "late") == bytes_of(here / "file"));
+  fs::create_symlink("round", here / "round");
+  CHECK_THROWS_WITH_AS(pt::save(t, here / "round"), Contains("is a link that leads to no file"), pt::error);
   CHECK(!fs::exists(here / "file.part"));
   if (fs::exists("/dev/full")) {  // a disk without room
     fs::create_symlink("/dev/full", here / "full.part");

@@ -213,6 +213,15 @@ inline void save_checkpoint(engine const& e, std::filesystem::path const& path, 
   });
 }
 
+// On all processes, with what the first of those that failed says.
+inline void throw_if_taken_in_part(processes& together, std::string failure) {
+  const list<char> failed = gather(together, static_cast<char>(!failure.empty()), "whether a file was taken");
+  const auto first = std::find(failed.begin(), failed.end(), char{1});
+  if (first == failed.end()) return;
+  if (together.size() > 1) failure = broadcast(together, failure, static_cast<int>(first - failed.begin()));
+  throw_error({failure, "; the trainer has taken a part of the file and has to be made anew"});
+}
+
 inline checkpoint_notes load_checkpoint(engine& e, std::filesystem::path const& path, bool parameters_only) {
   graph_data const& g = e.graph();
   processes& together = e.together();
@@ -237,11 +246,11 @@ inline checkpoint_notes load_checkpoint(engine& e, std::filesystem::path const& 
     for (int a = 0; a < x.rank; ++a) bytes *= g.extent(x.axes[a]);
     whole.resize(bytes);
     read_everywhere(together, file.get(), name, whole, failure);
-    e.set_stored(t.tensor, whole.data());
+    if (failure.empty()) try {  // a device may fail on one process alone
+        e.set_stored(t.tensor, whole.data());
+      } catch (std::exception const& failed) { failure = failed.what(); }
   }
-  by_the_first(together, [&] {
-    if (!failure.empty()) throw_error({failure, "; the trainer has taken a part of the file and has to be made anew"});
-  });
+  throw_if_taken_in_part(together, failure);
   if (!parameters_only) {
     const training_position at = position_of(path.string(), notes);
     e.resume(at.steps, at.rate, at.seed);

@@ -1,6 +1,8 @@
 // A file that replaces another one whole or not at all.
 #pragma once
 #include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -44,7 +46,9 @@ class file_descriptor {
 class file_replacement {
  public:
   explicit file_replacement(std::filesystem::path const& path)
-      : path_(behind_links(path)), beside_(path_.string() + ".part"), file_(opened(path_, beside_)) {}
+      : path_(behind_links(path)), beside_(path_.string() + ".part"), file_(opened(path_, beside_)) {
+    begin();
+  }
   file_replacement(file_replacement const&) = delete;
   file_replacement& operator=(file_replacement const&) = delete;
   ~file_replacement() {
@@ -63,6 +67,7 @@ class file_replacement {
       const ssize_t gone = ::pwrite(file_.get(), bytes, std::min(count, std::size_t{1} << 30), static_cast<off_t>(at));
       if (gone < 0 && errno == EINTR) continue;
       if (gone < 0) throw_system_error(beside_, "cannot be written");
+      if (gone == 0) throw_error({beside_, " cannot be written: the system takes no more bytes"});
       at += static_cast<std::uint64_t>(gone), bytes += gone, count -= static_cast<std::size_t>(gone);
     }
   }
@@ -76,21 +81,38 @@ class file_replacement {
   }
 
  private:
-  // A name that is a link stays one.
-  static std::filesystem::path behind_links(std::filesystem::path const& path) {
+  // A name that is a link stays one, also where nothing is behind it yet.
+  static std::filesystem::path behind_links(std::filesystem::path path) {
+    constexpr int most_links = 40;  // what Linux follows
     std::error_code failed;
-    if (!std::filesystem::is_symlink(path, failed)) return path;
-    const auto real = std::filesystem::weakly_canonical(path, failed);
-    return failed ? path : real;
+    for (int links = 0; std::filesystem::is_symlink(path, failed); ++links) {
+      if (links == most_links) throw_error({path.string(), " is a link that leads to no file: give the name of one"});
+      const auto next = std::filesystem::read_symlink(path, failed);
+      if (failed) break;
+      path = path.parent_path() / next;  // an absolute one stands for itself
+    }
+    return path;
   }
   static int opened(std::filesystem::path const& path, std::string const& beside) {
     std::error_code none;
     const auto is = std::filesystem::status(path, none);
     if (std::filesystem::exists(is) && !std::filesystem::is_regular_file(is))
       throw_error({path.string(), " is there and is no file: give the name of one"});
-    const int number = ::open(beside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    const int number = ::open(beside.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
     if (number < 0) throw_system_error(beside, "cannot be written");
     return number;
+  }
+  // What another process writes is left as it is; what one that has ended left behind goes.
+  void begin() {
+    const bool is_taken = ::flock(file_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;  // not every file system can
+    struct stat is {
+    }, named{};
+    if (::fstat(file_.get(), &is) != 0) throw_system_error(beside_, "cannot be written");
+    // Between opening and locking another process may have put what it wrote in its place.
+    const bool is_still_there = ::stat(beside_.c_str(), &named) == 0 && is.st_dev == named.st_dev && is.st_ino == named.st_ino;
+    if (is_taken || !is_still_there)
+      throw_error({beside_, " cannot be written: another process writes it; give each training a file of its own"});
+    if (S_ISREG(is.st_mode) && ::ftruncate(file_.get(), 0) != 0) throw_system_error(beside_, "cannot be written");
   }
 
   std::filesystem::path path_;

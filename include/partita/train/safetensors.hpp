@@ -92,11 +92,13 @@ inline std::uint64_t width_of(std::string_view type) {
 }
 
 // Of the elements of all tensors, in their order. Words of 8 bytes by FNV-1a: what changes one word changes it.
+// The upper half is folded into the lower: a product carries nothing down, and sign bits that two words lose would cancel.
 inline std::uint64_t digest(std::uint64_t state, std::byte const* bytes, std::size_t count) {
   for (std::size_t at = 0; at < count; at += 8) {
     std::uint64_t word = 0;
     std::memcpy(&word, bytes + at, std::min<std::size_t>(8, count - at));
     state = (state ^ word) * 1099511628211u;
+    state ^= state >> 32;
   }
   return state;
 }
