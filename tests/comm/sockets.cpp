@@ -110,6 +110,35 @@ TEST_CASE("a process that ends without a word is noticed") {
   CHECK(thrown.find("has ended") != std::string::npos);
 }
 
+TEST_CASE("news of a length that no news has end the training, not the process") {
+  const int port = free_port();
+  std::thread other([port] {
+    using namespace pt::detail::sockets;
+    connection both[2];
+    for (int news : {0, 1}) {
+      both[news] = connect("127.0.0.1", port, pt::detail::sockets::clock::now() + std::chrono::seconds(10));
+      greeting mine;
+      mine.rank = 1;
+      mine.size = 2;
+      mine.news = news;
+      both[news].send(&mine, sizeof mine);
+    }
+    greeting answer;
+    both[0].receive(&answer, sizeof answer);
+    const std::uint32_t length = 0xffffffff;
+    both[1].send(&length, sizeof length);
+    char nothing = 0;
+    CHECK_FALSE(both[0].receive(&nothing, 1));  // process 0 stops at once
+  });
+  std::string thrown;
+  try {
+    pt::socket_processes together({.rank = 0, .size = 2, .port = port, .timeout_seconds = 10});
+    (void)pt::gather(together, 1);
+  } catch (pt::aborted const& e) { thrown = e.what(); }
+  other.join();
+  CHECK(thrown == "all processes stop: process 1 has ended without a word");
+}
+
 TEST_CASE("strangers at the port") {
   const int port = free_port();
   std::string thrown[2];

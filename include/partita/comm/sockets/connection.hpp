@@ -101,9 +101,13 @@ inline std::chrono::milliseconds left_until(clock::time_point end) {
 }
 // Waits for a connection; one that is not open when none has come by `end`.
 inline connection accept(connection const& listener, clock::time_point end) {
-  listener.wait_at_most(left_until(end));
-  const int made = ::accept(listener.descriptor(), nullptr, nullptr);
-  return made < 0 ? connection() : connection(made);
+  while (true) {
+    listener.wait_at_most(left_until(end));
+    const int made = ::accept(listener.descriptor(), nullptr, nullptr);
+    if (made >= 0) return connection(made);
+    // A signal, or somebody who left before being taken in, is not the end of waiting.
+    if ((errno != EINTR && errno != ECONNABORTED) || clock::now() >= end) return {};
+  }
 }
 // At every address of this machine, of IPv6 where it has any.
 inline connection listen(int port, int others) {
@@ -111,7 +115,10 @@ inline connection listen(int port, int others) {
   int why = 0;
   for (int family : {AF_INET6, AF_INET}) {
     const int descriptor = ::socket(family, SOCK_STREAM, 0);
-    if (descriptor < 0) continue;
+    if (descriptor < 0) {
+      why = errno;
+      continue;
+    }
     connection made(descriptor);
     setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     if (family == AF_INET6) setsockopt(descriptor, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
@@ -130,6 +137,7 @@ inline connection listen(int port, int others) {
   }
   throw_error({"process 0 cannot listen at port ", port, ": ", std::strerror(why), "; give another one in PARTITA_PORT"});
 }
+inline constexpr std::chrono::seconds most_of_one_address{2};
 // Tries until it is let in; one that is not open when it was not by `end`.
 inline connection connect(std::string const& host, int port, clock::time_point end) {
   addrinfo hints{}, *found = nullptr;
@@ -140,7 +148,9 @@ inline connection connect(std::string const& host, int port, clock::time_point e
   connection made;
   for (addrinfo const* at = found; !made.is_open();) {
     connection tried(::socket(at->ai_family, SOCK_STREAM, 0));
-    tried.wait_at_most(left_until(end));  // a machine that does not answer
+    // One address that does not answer leaves time for the others.
+    const auto left = left_until(end);
+    tried.wait_at_most(found->ai_next == nullptr ? left : std::min<std::chrono::milliseconds>(left, most_of_one_address));
     if (::connect(tried.descriptor(), at->ai_addr, at->ai_addrlen) == 0) made = std::move(tried);
     if (!made.is_open() && clock::now() > end) break;
     at = at->ai_next;

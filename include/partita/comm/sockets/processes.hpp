@@ -239,10 +239,11 @@ class socket_processes final : public processes {
         {"process ", rank_, " has not reached process 0 at ", at.host, ":", at.port, " within ", at.timeout_seconds, " s"});
   }
 
+  static constexpr std::uint32_t most_news_bytes = 1u << 20;  // more is none of what processes tell each other
   static bool tell(peer const& to, std::string const& what) {
-    const std::uint32_t bytes = static_cast<std::uint32_t>(what.size());
+    const std::uint32_t bytes = static_cast<std::uint32_t>(std::min<std::size_t>(what.size(), most_news_bytes));
     std::string message(reinterpret_cast<char const*>(&bytes), sizeof bytes);
-    message += what;
+    message.append(what, 0, bytes);
     return to.news.send(message.data(), message.size());
   }
   void watch() {
@@ -265,7 +266,7 @@ class socket_processes final : public processes {
   void hear(std::size_t from) {
     std::uint32_t bytes = 0;
     std::string what;
-    bool good = peers_[from].news.receive(&bytes, sizeof bytes);
+    bool good = peers_[from].news.receive(&bytes, sizeof bytes) && bytes <= most_news_bytes;
     if (good && bytes > 0) {
       what.resize(bytes);
       good = peers_[from].news.receive(what.data(), bytes);
