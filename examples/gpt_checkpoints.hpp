@@ -25,12 +25,13 @@ class gpt_checkpoints {
   template <class Trainer> std::string resume(Trainer& t) {
     if (options_.resume.empty()) return {};
     const pt::checkpoint_notes written = pt::load(t, options_.resume);
-    saved_ = static_cast<std::uint64_t>(t.steps());
-    std::string text = "resumed from " + options_.resume + " after " + std::to_string(saved_) + " steps";
+    const auto done = static_cast<std::uint64_t>(t.steps());
+    saved_ = options_.save == options_.resume ? done : ~std::uint64_t{0};  // another file has none
+    std::string text = "resumed from " + options_.resume + " after " + std::to_string(done) + " steps";
     for (auto const& [flag, now] : notes_of(options_))
       if (const auto then = written.find(flag); then != written.end() && then->second != now)
         text += "\nnote: it was written with --" + flag + " " + then->second + ", so that the batches that follow are others";
-    if (saved_ >= options_.steps) text += "\nnote: nothing is left of --steps " + std::to_string(options_.steps);
+    if (done >= options_.steps) text += "\nnote: nothing is left of --steps " + std::to_string(options_.steps);
     return text;
   }
   // After a step, or when training ends. Returns what is to be told; empty: nothing was written.
@@ -45,5 +46,5 @@ class gpt_checkpoints {
 
  private:
   gpt_options const& options_;
-  std::uint64_t saved_ = 0;  // steps that a file has
+  std::uint64_t saved_ = 0;  // steps that the file of --save has
 };

@@ -6,7 +6,9 @@
 #include "gpt_cuda.hpp"
 
 gpt_cuda::gpt_cuda(std::shared_ptr<pt::processes> together, int place) : together_(std::move(together)), place_(place) {
-  const bool is_of_many = std::getenv("WORLD_SIZE") != nullptr || std::getenv("SLURM_STEP_ID") != nullptr;  // torchrun; srun
+  // torchrun; srun. A shell that salloc opened has the allocation's SLURM_NTASKS, and is a step of one task itself.
+  char const* const tasks = std::getenv("SLURM_STEP_NUM_TASKS");
+  const bool is_of_many = std::getenv("WORLD_SIZE") != nullptr || (tasks != nullptr && std::atoi(tasks) > 1);
   if (together_ || !is_of_many) return;
   const pt::cuda mine = pt::cuda::from_environment();
   together_ = mine.together;
