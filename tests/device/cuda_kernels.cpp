@@ -412,4 +412,65 @@ TEST_CASE("the alignment that an address promises to a product") {
   p.a = reinterpret_cast<void const*>(std::uintptr_t{2});
   CHECK(shape_of(p) != whole);
   CHECK(shape_of(p).aligned_b == 2);
+  CHECK(shape_of(p).aligned_vector == 256);
+  p.bias = reinterpret_cast<void const*>(std::uintptr_t{1230});
+  p.gelu_of = reinterpret_cast<void const*>(std::uintptr_t{1024 + 16});
+  CHECK(shape_of(p).aligned_vector == 2);
+  CHECK(shape_of(p).aligned_gelu == 16);
+}
+
+namespace {
+struct checked_gelu : pt::gelu_op {
+  static std::string words_of(pt::data_fault const&) { return "no number"; }
+};
+// cuBLASLt as it could be: it has no product with a bias, and says so in its own way.
+struct without_biases : pretend::cuda {
+  static inline int asked = 0;
+  static result create_product(multiplier_type m, product_type& made, pt::on_cuda::product_shape const& s, std::size_t bytes) {
+    ++asked;
+    return s.adds_bias ? failed : pretend::cuda::create_product(m, made, s, bytes);
+  }
+};
+}  // namespace
+
+TEST_CASE("an op that looks for mistakes in its data is no link of a chain") {
+  CHECK(pt::on_cuda::link_functions_of<pt::gelu_op, pt::f32>().is_link());
+  CHECK(pt::on_cuda::link_functions_of<pt::dropout_op, pt::f32>().is_link());
+  CHECK_FALSE(pt::on_cuda::link_functions_of<checked_gelu, pt::f32>().is_link());
+}
+
+TEST_CASE("a product takes in no vector that may begin anywhere, and is told of none at another place than it was promised") {
+  alignas(256) pt::bfloat16 a[16]{}, b[16]{}, c[256]{}, bias[64]{};
+  pt::on_cuda::product p;
+  p.type = pt::bf16;
+  p.m = p.n = p.ldb = p.ldc = 16;
+  p.k = p.lda = 1;
+  p.a = a;
+  p.b = b;
+  p.c = c;
+  {
+    pretend::machine machine;
+    pt::on_cuda::products<pretend::cuda> products;
+    pretend::cuda::stream_type stream;
+    CHECK(pretend::cuda::create_stream(stream) == pretend::cuda::success);
+    CHECK(products.ready(shape_of(p)) != nullptr);
+    p.bias = bias + 1;
+    CHECK(products.ready(shape_of(p)) == nullptr);
+    p.bias = bias + 8;
+    auto const* const ready = products.ready(shape_of(p));
+    REQUIRE(ready != nullptr);
+    products.put(*ready, p, stream);
+    CHECK(pretend::cuda::synchronize(stream) == pretend::cuda::success);
+    p.bias = bias + 1;
+    CHECK_THROWS(products.put(*ready, p, stream));
+    CHECK(machine.at(0).error().find("less aligned than was promised") != std::string::npos);
+  }
+  const pretend::machine machine;
+  pt::on_cuda::products<without_biases> products;
+  p.bias = bias;
+  CHECK(products.ready(shape_of(p)) == nullptr);
+  CHECK(products.ready(shape_of(p)) == nullptr);
+  CHECK(without_biases::asked == 1);
+  p.bias = nullptr;
+  CHECK(products.ready(shape_of(p)) != nullptr);
 }

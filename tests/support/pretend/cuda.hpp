@@ -134,6 +134,7 @@ struct cuda {
   static result create_product(multiplier_type, product_type& made, on_cuda::product_shape const& shape, std::size_t) {
     made = shape;
     if (machine::here().fails_product()) machine::here().breaks("no algorithm was found, as it was told to");
+    if (!shape.is_plain() && !shape.has_aligned_epilogue()) return unsupported;
     if (shape.type == f64 ? !shape.is_plain() : (shape.gelu || shape.gelu_gradient) && shape.ldc % 8 != 0) return unsupported;
     if ((shape.adds_bias && (shape.gelu_gradient || shape.sums_rows)) || (shape.sums_rows && !shape.gelu_gradient))
       machine::here().breaks("an epilogue that cuBLASLt does not have");
@@ -143,7 +144,11 @@ struct cuda {
   static result run_product(multiplier_type, product_type const& ready, on_cuda::product const& p, void*, std::size_t,
                             stream_type s) {
     if (machine::here().fails_multiplication()) machine::here().breaks("a product failed, as it was told to");
-    if (shape_of(p) != ready) machine::here().breaks("a product of another shape than it was made ready for");
+    const auto lies = [](void const* at, std::size_t promised) { return reinterpret_cast<std::uintptr_t>(at) % promised == 0; };
+    if (!lies(p.bias, ready.aligned_vector) || !lies(p.row_sums, ready.aligned_vector) ||
+        !lies(p.before_gelu, ready.aligned_gelu) || !lies(p.gelu_of, ready.aligned_gelu))
+      machine::here().breaks("a vector of a product, or what gelu is applied to, is less aligned than was promised");
+    else if (shape_of(p) != ready) machine::here().breaks("a product of another shape than it was made ready for");
     machine::here().put(s, [=] {
       if (ready.type == f64) multiply<double>(ready, p);
       else if (ready.type == bf16) multiply<bfloat16>(ready, p);

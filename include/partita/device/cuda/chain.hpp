@@ -42,11 +42,13 @@ using link_function = void (*)(link_arguments const&, std::size_t begin, std::si
                                float* y);
 
 namespace detail {
-// Element-wise ops say what they do to one element (ops/pointwise.hpp); dropout says that it draws.
+// Element-wise ops say what they do to one element (ops/pointwise.hpp); dropout says that it draws. Chains write down no mistakes
+// in data, so ops that look for them have kernels of their own; dropout's is in its attribute, which the host sees.
 template <class Op> inline constexpr bool draws = requires { Op::draws; };
 template <class Op> constexpr bool has_point() {
   constexpr int inputs = annotation_of<Op>::parsed.input_count;
   if constexpr (draws<Op>) return true;
+  else if constexpr (requires(data_fault const& f) { Op::words_of(f); }) return false;
   else if constexpr (requires { Op::parameter_count; }) {
     if constexpr (inputs == 1) return requires(float x) {
         Op::point(x, x);

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,9 +25,13 @@ struct product_shape {
   dtype type = f32;
   std::size_t m = 0, n = 0, k = 0, lda = 0, ldb = 0, ldc = 0;
   std::size_t batch = 1, next_a = 0, next_b = 0, next_c = 0;
-  std::size_t aligned_a = 0, aligned_b = 0, aligned_c = 0;  // bytes: what the addresses promise
+  // Bytes: what the addresses promise. `vector` is the bias or the sums of rows, `gelu` what gelu is, or was, applied to; 256
+  // where there is none.
+  std::size_t aligned_a = 0, aligned_b = 0, aligned_c = 0, aligned_vector = 256, aligned_gelu = 256;
   bool adds_bias = false, gelu = false, gelu_gradient = false, sums_rows = false;
   bool is_plain() const { return !adds_bias && !gelu && !gelu_gradient && !sums_rows; }
+  // cuBLASLt says nothing of the alignment that its epilogues want; a piece of a tensor that is held whole may begin anywhere.
+  bool has_aligned_epilogue() const { return aligned_vector >= 16 && aligned_gelu >= 16; }
   auto operator<=>(product_shape const&) const = default;
 };
 
@@ -82,6 +87,8 @@ inline product_shape shape_of(product const& p) {
           aligned(p.b, p.batch.b),
           aligned(p.a, p.batch.a),
           std::min(aligned(p.c, p.batch.c), alignment_of(p.addend)),
+          std::min(alignment_of(p.bias), alignment_of(p.row_sums)),
+          std::min(alignment_of(p.before_gelu), alignment_of(p.gelu_of)),
           p.bias != nullptr,
           p.before_gelu != nullptr,
           p.gelu_of != nullptr,
@@ -102,16 +109,21 @@ template <class Api> class products {
     if (has_multiplier_) Api::destroy_multiplier(multiplier_);
   }
 
-  // Null where the library has no such product: with a bias or gelu, of some types and sizes. A plain one it has, or this throws.
+  // Null where the library makes no such product: with a bias or gelu, of some types and sizes, whatever it answers then. A
+  // plain one it has, or this throws.
   typename Api::product_type const* ready(product_shape const& shape) {
     auto found = made_.find(shape);
     if (found == made_.end()) {
+      if (refused_.contains(shape)) return nullptr;
       if (!has_multiplier_) check<Api>(Api::create_multiplier(multiplier_), "the library of matrix products");
       has_multiplier_ = true;
       if (workspace_.size() == 0) workspace_ = device_memory<Api>(workspace_bytes, "the workspace of matrix products");
       typename Api::product_type made{};
       const auto answer = Api::create_product(multiplier_, made, shape, workspace_bytes);
-      if (answer == Api::unsupported && !shape.is_plain()) return nullptr;
+      if (answer != Api::success && !shape.is_plain()) {
+        refused_.insert(shape);
+        return nullptr;
+      }
       check<Api>(answer, words({"a product of ", shape.m, " x ", shape.k, " and ", shape.k, " x ", shape.n, " in ",
                                 name_of(shape.type)}));
       found = made_.emplace(shape, made).first;
@@ -128,6 +140,7 @@ template <class Api> class products {
   bool has_multiplier_ = false;
   device_memory<Api> workspace_;
   std::map<product_shape, typename Api::product_type> made_;
+  std::set<product_shape> refused_;
 };
 
 }  // namespace partita::on_cuda

@@ -28,7 +28,7 @@ struct runtime {
   using event_type = cudaEvent_t;
   using graph_type = cudaGraphExec_t;
   static constexpr result success{cudaSuccess}, not_ready{cudaErrorNotReady}, no_device{cudaErrorNoDevice},
-      old_driver{cudaErrorInsufficientDriver}, unsupported{100000 + CUBLAS_STATUS_NOT_SUPPORTED};
+      old_driver{cudaErrorInsufficientDriver};
 
   static std::string text(result r) {
     if (r.number >= of_cublas)
@@ -69,7 +69,9 @@ struct runtime {
     return {cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, s)};
   }
   static result copy_now(void* to, void const* from, std::size_t bytes) {
-    return {cudaMemcpy(to, from, bytes, cudaMemcpyHostToDevice)};
+    // From pageable memory it may return before the device has the bytes, and streams do not wait for the default one.
+    const cudaError_t answer = cudaMemcpy(to, from, bytes, cudaMemcpyHostToDevice);
+    return {answer == cudaSuccess ? cudaStreamSynchronize(nullptr) : answer};
   }
 
   // --- graphs. By this thread alone: those of other devices go on calling CUDA.
@@ -138,6 +140,12 @@ struct runtime {
       return cublasLtMatmulPreferenceSetAttribute(limits, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace_bytes,
                                                   sizeof workspace_bytes);
     });
+    // Partial sums over k are f32 and added in one order.
+    const std::uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+    then([&] {
+      return cublasLtMatmulPreferenceSetAttribute(limits, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &reductions,
+                                                  sizeof reductions);
+    });
     // Pieces may begin anywhere in an arena: the algorithm is chosen for where these do.
     auto aligned = [&](cublasLtMatmulPreferenceAttributes_t which, std::size_t bytes) {
       const std::uint32_t promised = static_cast<std::uint32_t>(bytes);
@@ -199,7 +207,7 @@ struct runtime {
   // that.
   static cublasStatus_t set_epilogue(cublasLtMatmulDesc_t what, product_shape const& s) {
     const bool bends = s.gelu || s.gelu_gradient;
-    if (s.type == f64 || (bends && s.ldc % 8 != 0)) return CUBLAS_STATUS_NOT_SUPPORTED;
+    if (s.type == f64 || (bends && s.ldc % 8 != 0) || !s.has_aligned_epilogue()) return CUBLAS_STATUS_NOT_SUPPORTED;
     const cublasLtEpilogue_t epilogue = s.sums_rows       ? CUBLASLT_EPILOGUE_DGELU_BGRAD
                                         : s.gelu_gradient ? CUBLASLT_EPILOGUE_DGELU
                                         : !s.gelu         ? CUBLASLT_EPILOGUE_BIAS
@@ -210,11 +218,11 @@ struct runtime {
     auto then = [&](cublasLtMatmulDescAttributes_t which, auto const& value) {
       if (answer == CUBLAS_STATUS_SUCCESS) answer = cublasLtMatmulDescSetAttribute(what, which, &value, sizeof value);
     };
-    // The choice of an algorithm may look at addresses that are there and aligned; the real ones come when the product is put.
-    void const* const somewhere = reinterpret_cast<void const*>(std::uintptr_t{256});
-    if (s.adds_bias || s.sums_rows) then(CUBLASLT_MATMUL_DESC_BIAS_POINTER, somewhere);
+    // The choice of an algorithm may look at addresses and their alignment; the real ones come when the product is put.
+    const auto somewhere = [](std::size_t aligned) { return reinterpret_cast<void const*>(std::uintptr_t{aligned}); };
+    if (s.adds_bias || s.sums_rows) then(CUBLASLT_MATMUL_DESC_BIAS_POINTER, somewhere(s.aligned_vector));
     if (bends) then(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, ld);
-    if (bends) then(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, somewhere);
+    if (bends) then(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, somewhere(s.aligned_gelu));
     return answer;
   }
   static cublasStatus_t layout(cublasLtMatrixLayout_t& made, cudaDataType_t type, std::size_t rows, std::size_t columns,
