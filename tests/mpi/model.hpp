@@ -1,5 +1,5 @@
-// The model of the tests over MPI: attention and a mixture of experts, in double so that a choice of expert does not
-// turn on rounding. It is compiled once, in model.cpp.
+// The models of the tests over MPI, in double so that a choice of expert does not turn on rounding. They are compiled once, in
+// model.cpp.
 #pragma once
 #include <functional>
 #include <memory>
@@ -14,9 +14,12 @@
 
 namespace partita::testing {
 
+// Attention and a mixture of experts; a GPT; one that runs several times before it is differentiated.
+enum class which_model { mixture, gpt, recycled };
+
 class model_of_processes {
  public:
-  explicit model_of_processes(models::sizes const& sizes = {.samples = 8});
+  explicit model_of_processes(models::sizes const& sizes = {.samples = 8}, which_model which = which_model::mixture);
   ~model_of_processes();
   graph_data const& graph() const;
 
@@ -31,6 +34,7 @@ class model_of_processes {
   std::unique_ptr<detail::engine> train(plan_maker const&, std::unique_ptr<device_source>, trainer_options const&) const;
   std::span<on_cpu::launcher const> launchers() const;
   struct traced;
+  template <class Model> struct traced_as;
   std::unique_ptr<traced> traced_;
 };
 

@@ -119,6 +119,23 @@ template <class Words> std::vector<named_plan> interlaced_plans() {
           composed("interlaced 3 x 4, in step, recompute", interlaced_pipeline_of{3, 4, words, true}, recompute_of{"block.*"})};
 }
 
+// Attention whose keys go round in a ring, up to 8 pieces of a sequence, in the plain and in the folded form.
+template <class Sequence> std::vector<named_plan> ring_plans() {
+  using namespace policy;
+  auto ring = [](int pieces, ring_form form = ring_form::plain) {
+    return context_parallel_of{pieces, &axis_of<Sequence>::info, nullptr, form};
+  };
+  constexpr ring_form folded = ring_form::folded;
+  const recompute_of again{"block.*"};
+  return {composed("ring 3", ring(3)),
+          composed("ring 8", ring(8)),
+          composed("folded ring 4", ring(4, folded)),
+          composed("data 2, folded ring 3, zero 3", data_parallel_of{2}, ring(3, folded), zero_of{3, 2}),
+          composed("tensor 2, folded ring 4", tensor_parallel_of{2}, ring(4, folded)),
+          composed("ring 2, 1f1b 4 x 3", ring(2), one_f_one_b(4, 3)),
+          composed("folded ring 2, 1f1b 2 x 3, recompute", ring(2, folded), one_f_one_b(2, 3), again)};
+}
+
 // Experts in space, beside all else.
 template <class Expert, class Sequence, class Inner> std::vector<named_plan> expert_plans() {
   using namespace policy;
