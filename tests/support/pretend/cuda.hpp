@@ -68,7 +68,10 @@ struct cuda {
     s = machine::here().create_stream();
     return success;
   }
-  static void destroy_stream(stream_type) {}
+  // What it had still to do after a failure is not done: its memory goes next, and who comes after has streams of his own.
+  static void destroy_stream(stream_type s) {
+    if (s != nullptr) s->queue.clear();
+  }
   static result create_event(event_type& e) {
     e = machine::here().create_event();
     return success;
