@@ -1,14 +1,12 @@
-// The algorithms of GPU kernels, run by the host's teams beside the CPU's kernels: sizes that packs of 16 bytes
-// divide and others, operands that begin at a multiple of 16 bytes and others, more rows than a team takes at once.
+// The algorithms of GPU kernels beside the CPU's kernels: sizes that packs of 16 bytes divide and others, operands that
+// begin at a multiple of 16 bytes and others, more rows than a team takes at once. Compiled as C++ the host's teams run
+// them; tests/cuda has nvcc compile this too, for a GPU's.
 #include <doctest/doctest.h>
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
-#include <memory>
-#include <numeric>
 #include <random>
-#include <string>
+#include <utility>
 #include <vector>
 
 #include <partita/ops/add.hpp>
@@ -26,8 +24,8 @@
 #include <partita/ops/scale.hpp>
 #include <partita/ops/softmax.hpp>
 
+#include "../support/kernel_on_gpu.hpp"
 #include "../support/pieces.hpp"
-#include "../support/pretend/cuda.hpp"
 
 namespace pt = partita;
 using namespace partita::testing;
@@ -42,88 +40,14 @@ struct sizes {
 };
 constexpr sizes several[]{{1, 1}, {3, 8}, {5, 37}, {40, 64}, {70, 131}};
 
-// An operand of a kernel: it begins `skew` elements after a multiple of 256 bytes, and nothing is written around it.
-class placed {
- public:
-  placed(buffer const& from, pt::dtype type, std::size_t skew)
-      : bytes_(from.size() * pt::size_of(type)), before_(skew * pt::size_of(type)) {
-    std::memset(memory(), 0x5a, sizeof(line) * count());
-    std::memcpy(at(), from.data(), bytes_);
-  }
-  std::byte* at() const { return memory() + 256 + before_; }
-  bool kept_around() const {
-    for (std::size_t i = 0; i < sizeof(line) * count(); ++i)
-      if ((i < 256 + before_ || i >= 256 + before_ + bytes_) && memory()[i] != std::byte{0x5a}) return false;
-    return true;
-  }
-
- private:
-  struct alignas(256) line {
-    std::byte bytes[256];
-  };
-  std::size_t count() const { return (bytes_ + before_) / 256 + 3; }
-  std::byte* memory() const { return reinterpret_cast<std::byte*>(lines_.get()); }
-  std::size_t bytes_, before_;
-  std::unique_ptr<line[]> lines_{new line[count()]};
-};
-
-// What the kernel makes by the algorithm of GPUs, in the host's teams, block by block in a shuffled order.
-template <class Op, class... In> std::vector<buffer> on_teams(lone_op const& op, std::size_t const* offsets,
-                                                              std::size_t const* extents, bool accumulate, double before,
-                                                              std::size_t skew) {
-  pt::on_cuda::kernel_arguments a;
-  std::vector<placed> in, out;
-  std::vector<buffer> made = op.make_outputs(extents);
-  for (int i = 0; i < op.info.input_count; ++i) {
-    buffer const& whole = op.inputs[static_cast<std::size_t>(i)];
-    buffer piece(op.info.inputs[i].type, lone_op::elements(op.info.inputs[i], extents));
-    std::size_t n = 0;
-    op.each_element(op.info.inputs[i], offsets, extents, [&](std::size_t index) { piece.set(n++, whole.get(index)); });
-    in.emplace_back(piece, op.info.inputs[i].type, skew);
-    a.inputs[i] = in.back().at();
-  }
-  for (std::size_t o = 0; o < made.size(); ++o) {
-    made[o].fill(accumulate ? before : std::nan(""));
-    out.emplace_back(made[o], op.info.outputs[o].type, skew);
-    a.outputs[o] = out.back().at();
-  }
-  pt::on_cuda::fault_record fault;
-  a.input_count = op.info.input_count;
-  a.info = op.info;
-  std::copy_n(extents, pt::max_dims, a.extents);
-  std::copy_n(offsets, pt::max_dims, a.offsets);
-  std::copy_n(op.wholes, pt::max_dims, a.wholes);
-  a.given = op.given;
-  a.accumulate = accumulate;
-  a.key = op.key;
-  a.step = &op.context;
-  a.fault = &fault;
-  constexpr auto launcher = pretend::backend::launch<Op, In::type...>();
-  const std::size_t scratch = launcher.scratch(op.info, extents);
-  buffer room(pt::f32, scratch / 4 + 1);
-  room.fill(std::nan(""));
-  placed scratch_memory(room, pt::f32, 0);
-  a.scratch = scratch_memory.at();
-  pretend::machine machine;  // which notices tiles that matrix units do not take
-  pt::on_cuda::recording r;
-  launcher.record(a, r);
-  CHECK_FALSE(r.too_long);
-  std::mt19937 random(7);
-  for (int s = 0; s < r.count; ++s) {
-    const std::size_t blocks = std::min<std::size_t>(r.steps[s].items, 3);
-    std::vector<std::size_t> order(blocks);
-    std::iota(order.begin(), order.end(), std::size_t{0});
-    std::shuffle(order.begin(), order.end(), random);
-    for (std::size_t block : order) pt::on_cuda::run_block<Op, pretend::host_block, In::type...>(a, s, block, blocks);
-  }
-  CHECK(fault.found == 0);
-  CHECK(machine.at(0).error() == "");
-  CHECK(scratch_memory.kept_around());
-  for (auto* all : {&in, &out})
-    for (placed const& each : *all) CHECK(each.kept_around());
-  for (std::size_t o = 0; o < made.size(); ++o)
-    std::memcpy(made[o].data(), out[o].at(), made[o].size() * pt::size_of(op.info.outputs[o].type));
-  return made;
+// What the kernel makes on a GPU.
+template <class Op, class... In> std::vector<buffer> on_gpu(lone_op const& op, std::size_t const* offsets,
+                                                            std::size_t const* extents, bool accumulate, double before,
+                                                            std::size_t skew) {
+  constexpr auto launcher = gpu::backend::launch<Op, In::type...>();
+  gpu::kernel_run run = gpu::run_kernel(op, launcher, offsets, extents, accumulate, accumulate ? before : std::nan(""), skew);
+  CHECK(run.mistake == "");
+  return std::move(run.outputs);
 }
 
 double allowed(pt::dtype type) { return type == pt::f64 ? 1e-12 : type == pt::f32 ? 2e-5 : 1.0 / 128; }
@@ -134,7 +58,7 @@ template <class Op, class... In> void compare_at(sizes const& s, std::function<d
   const std::size_t none[pt::max_dims]{};
   const std::vector<buffer> wanted = op.run_whole(accumulate, 0.5);
   for (std::size_t skew : {0, 1}) {
-    const std::vector<buffer> have = on_teams<Op, In...>(op, none, op.wholes, accumulate, 0.5, skew);
+    const std::vector<buffer> have = on_gpu<Op, In...>(op, none, op.wholes, accumulate, 0.5, skew);
     for (std::size_t o = 0; o < wanted.size(); ++o) {
       CAPTURE(op.info.kind);
       CAPTURE(s.rows);
@@ -256,7 +180,7 @@ TEST_CASE("rows of a table, and their gradient: numbers that are many, few, one,
         const std::size_t none[pt::max_dims]{};
         for (std::size_t skew : {0, 1}) {
           const std::vector<buffer> have =
-              on_teams<pt::embedding_grad_op, matrix<pt::f32>, column<pt::i32>, pt::like<pt::f32, token, across>>(
+              on_gpu<pt::embedding_grad_op, matrix<pt::f32>, column<pt::i32>, pt::like<pt::f32, token, across>>(
                   op, none, op.wholes, add, 0.5, skew);
           double worst = 0, most = 1;
           for (std::size_t i = 0; i < wanted[0].size(); ++i) {
@@ -278,7 +202,7 @@ TEST_CASE("rows of a table, and their gradient: numbers that are many, few, one,
             extents[d] = tokens - 20;
           }
         const std::vector<buffer> piece =
-            on_teams<pt::embedding_grad_op, matrix<pt::f32>, column<pt::i32>, pt::like<pt::f32, token, across>>(
+            on_gpu<pt::embedding_grad_op, matrix<pt::f32>, column<pt::i32>, pt::like<pt::f32, token, across>>(
                 op, offsets, extents, add, 0.5, 0);
         double worst = 0;
         for (std::size_t i = 0; i < piece[0].size(); ++i) {
@@ -299,7 +223,7 @@ TEST_CASE("in bf16 the rows of a table are added in f32 and rounded once") {
       lone_op::make<pt::embedding_grad_op, matrix<pt::bf16>, ids, pt::like<pt::bf16, token, across>>({}, bound, fill);
   const std::size_t none[pt::max_dims]{};
   const std::vector<buffer> have =
-      on_teams<pt::embedding_grad_op, matrix<pt::bf16>, ids, pt::like<pt::bf16, token, across>>(op, none, op.wholes, false, 0, 0);
+      on_gpu<pt::embedding_grad_op, matrix<pt::bf16>, ids, pt::like<pt::bf16, token, across>>(op, none, op.wholes, false, 0, 0);
   for (std::size_t j = 0; j < 16; ++j) {
     CHECK(have[0].get(j) == 0);
     CHECK(have[0].get(16 + j) == 640);  // bf16 alone would stop at 256
@@ -336,7 +260,7 @@ void compare_attention(attention_sizes const& s, bool accumulate, std::size_t fi
   for (buffer& b : wanted) b.fill(accumulate ? 0.5 : 0);
   op.run(offsets, extents, wanted, accumulate);
   for (std::size_t skew : {0, 1}) {
-    const std::vector<buffer> have = on_teams<Op, In...>(op, offsets, extents, accumulate, 0.5, skew);
+    const std::vector<buffer> have = on_gpu<Op, In...>(op, offsets, extents, accumulate, 0.5, skew);
     for (std::size_t o = 0; o < wanted.size(); ++o) {
       double most = 1e-30, worst = 0;
       for (std::size_t i = 0; i < wanted[o].size(); ++i)

@@ -1,4 +1,5 @@
-// Ops whose kernels on a GPU are others than on the CPU, run one by one on the pretended machine and compared with the CPU.
+// Ops whose kernels on a GPU are others than on the CPU, run one by one and compared with the CPU: on the pretended machine,
+// and in tests/cuda, where nvcc compiles this, on a GPU.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -12,8 +13,8 @@
 #include <partita/ops/top_k.hpp>
 #include <partita/ops/transpose.hpp>
 
+#include "../support/kernel_on_gpu.hpp"
 #include "../support/pieces.hpp"
-#include "../support/pretend/cuda.hpp"
 
 namespace pt = partita;
 using namespace pt::testing;
@@ -35,63 +36,21 @@ struct many : pt::axis<"many", 300> {};
 struct expert : pt::axis<"expert", 4> {};
 struct slot : pt::axis<"slot", 3> {};
 
-// One op on device 0 of a pretended machine, whole.
-struct gpu_run {
-  std::vector<buffer> outputs;
-  int launches = 0, products = 0;
-  std::string mistake;  // that its kernel finds, in its words
-};
-gpu_run run_on_gpu(lone_op const& op, pt::on_cuda::launcher const& launcher, bool accumulate = false, double before = 0) {
-  const pretend::machine machine;
-  pretend::stream_state* stream = nullptr;
-  pretend::cuda::create_stream(stream);
-  gpu_run run;
-  run.outputs = op.make_outputs(op.wholes);
-  for (buffer& b : run.outputs) b.fill(accumulate ? before : -77);
-  buffer scratch(f32, pt::on_cuda::scratch_bytes(launcher, op.info, op.wholes) / 4 + 1);
-  pt::on_cuda::fault_record fault;
-  pt::on_cuda::kernel_arguments a;
-  for (std::size_t i = 0; i < op.inputs.size(); ++i) a.inputs[i] = op.inputs[i].data();
-  for (std::size_t o = 0; o < run.outputs.size(); ++o) a.outputs[o] = run.outputs[o].data();
-  a.input_count = op.info.input_count;
-  a.info = op.info;
-  std::copy_n(op.wholes, pt::max_dims, a.extents);
-  std::copy_n(op.wholes, pt::max_dims, a.wholes);
-  a.given = op.given;
-  a.accumulate = accumulate;
-  a.scratch = scratch.data();
-  a.step = &op.context;
-  a.fault = &fault;
-  pt::on_cuda::recording recorded;
-  launcher.record(a, recorded);
-  if (recorded.refused) run.mistake = launcher.words(recorded.fault);
-  REQUIRE_FALSE(recorded.too_long);
-  for (int s = 0; s < recorded.count && !recorded.refused; ++s) {
-    pt::on_cuda::launch_step const& step = recorded.steps[s];
-    if (step.is_product)
-      pt::on_cuda::each_product(step, [&](pt::on_cuda::product const& p) {
-        ++run.products;
-        pretend::cuda::run_product({}, shape_of(p), p, nullptr, 0, stream);
-      });
-    else if (step.items > 0) {
-      ++run.launches;
-      launcher.launch(a, s, {static_cast<unsigned>(std::min<std::size_t>(step.items, 5)), 64, step.memory}, stream);
-    }
-  }
-  pretend::cuda::synchronize(stream);
-  CHECK(pretend::machine::here().error().empty());
-  if (fault.found != 0) run.mistake = launcher.words(fault.what);
-  return run;
+using gpu::kernel_run;
+// The whole op.
+kernel_run run_on_gpu(lone_op const& op, pt::on_cuda::launcher const& launcher, bool accumulate = false, double before = 0) {
+  const std::size_t none[pt::max_dims]{};
+  return gpu::run_kernel(op, launcher, none, op.wholes, accumulate, accumulate ? before : -77, 0);
 }
 
 // As on the CPU; in bf16 both round once. Returns what was run.
 template <class Op, class... In>
-gpu_run check_gpu(pt::attributes const& given = {}, std::function<double(int, std::size_t)> const& fill = number) {
+kernel_run check_gpu(pt::attributes const& given = {}, std::function<double(int, std::size_t)> const& fill = number) {
   const auto op = lone_op::make<Op, In...>(given, {}, fill);
   INFO(op.info.kind, " ", Op::annotation);
   const double tolerance = pt::is_narrow(op.info.outputs[0].type) ? 0x1p-7 : 2e-6;
-  const auto launcher = pretend::backend::launch<Op, In::type...>();
-  const gpu_run run = run_on_gpu(op, launcher);
+  const auto launcher = gpu::backend::launch<Op, In::type...>();
+  const kernel_run run = run_on_gpu(op, launcher);
   CHECK(run.mistake == "");
   check_same(op.run_whole(), run.outputs, tolerance, "on a GPU");
   if (op.info.accumulates)
@@ -100,7 +59,7 @@ gpu_run check_gpu(pt::attributes const& given = {}, std::function<double(int, st
 }
 // How many products it is; 0: it is made element by element, in one launch.
 template <pt::fixed_string Text, class A, class B> int products() {
-  const gpu_run run = check_gpu<pt::einsum_op<Text>, A, B>();
+  const kernel_run run = check_gpu<pt::einsum_op<Text>, A, B>();
   CHECK((run.products > 0 ? run.launches == 0 : run.launches == 1));
   return run.products;
 }
@@ -178,20 +137,19 @@ TEST_CASE("a mixture's choices, tokens to slots and back") {
 
 TEST_CASE("mistakes that the CPU throws are written down for the host, in the same words") {
   auto mistake = [](lone_op const& op, pt::on_cuda::launcher const& launcher) {
-    const gpu_run run = run_on_gpu(op, launcher);
+    const kernel_run run = run_on_gpu(op, launcher);
     CHECK_THROWS_WITH_AS(op.run_whole(), run.mistake.c_str(), pt::error);
     return run.mistake;
   };
   using x = pt::like<f32, batch, query>;
   using sliced = pt::slice_op<head, 1, 0>;
-  CHECK(mistake(lone_op::make<sliced, x>({{5}}, {}, number), pretend::backend::launch<sliced, f32>()) ==
+  CHECK(mistake(lone_op::make<sliced, x>({{5}}, {}, number), gpu::backend::launch<sliced, f32>()) ==
         "slice: elements 5 to 8 are not inside an axis of 7");
   using put_together = pt::concatenate_op<joined, 1, 0>;
   CHECK(mistake(lone_op::make<put_together, x, pt::like<f32, batch, width>>({}, {}, number),
-                pretend::backend::launch<put_together, f32, f32>()) == "concatenate: axis joined has 16 elements, not 7 + 5");
+                gpu::backend::launch<put_together, f32, f32>()) == "concatenate: axis joined has 16 elements, not 7 + 5");
   using y = pt::like<f32, batch, query, width>;
   using slots = pt::like<i32, batch, expert, slot>;
   CHECK(mistake(lone_op::make<pt::dispatch_op, y, slots>({}, {}, with_slots(1, 7)),
-                pretend::backend::launch<pt::dispatch_op, f32, i32>()) ==
-        "a slot of an expert holds token 7, a group has 7 tokens");
+                gpu::backend::launch<pt::dispatch_op, f32, i32>()) == "a slot of an expert holds token 7, a group has 7 tokens");
 }
