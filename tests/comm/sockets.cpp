@@ -34,6 +34,22 @@ template <class F> std::vector<std::string> each_of(int count, F f, int port = f
   for (std::thread& t : all) t.join();
   return thrown;
 }
+// Process 1 of two, by hand: its connection for calls and the one for news, when process 0 has answered.
+struct second_process {
+  pt::detail::sockets::connection both[2];
+  pt::detail::sockets::greeting answer;
+  explicit second_process(int port) {
+    for (int news : {0, 1}) {
+      both[news] = pt::detail::sockets::connect("127.0.0.1", port, pt::detail::sockets::clock::now() + std::chrono::seconds(10));
+      pt::detail::sockets::greeting mine;
+      mine.rank = 1;
+      mine.size = 2;
+      mine.news = news;
+      both[news].send(&mine, sizeof mine);
+    }
+    both[0].receive(&answer, sizeof answer);
+  }
+};
 }  // namespace
 
 TEST_CASE("processes tell each other numbers, lists and texts, in their order") {
@@ -78,18 +94,7 @@ TEST_CASE("processes that want different things are told so") {
 TEST_CASE("a process that ends without a word is noticed") {
   const int port = free_port();
   std::thread other([port] {  // as a process whose system closes what it had open
-    using namespace pt::detail::sockets;
-    connection both[2];
-    for (int news : {0, 1}) {
-      both[news] = connect("127.0.0.1", port, pt::detail::sockets::clock::now() + std::chrono::seconds(10));
-      greeting mine;
-      mine.rank = 1;
-      mine.size = 2;
-      mine.news = news;
-      both[news].send(&mine, sizeof mine);
-    }
-    greeting answer;
-    both[0].receive(&answer, sizeof answer);
+    auto [both, answer] = second_process(port);
     CHECK(answer.rank == 0);
     int one = 1, all[2]{};
     const std::uint64_t purpose = pt::hash("a number of each");
@@ -113,18 +118,7 @@ TEST_CASE("a process that ends without a word is noticed") {
 TEST_CASE("news of a length that no news has end the training, not the process") {
   const int port = free_port();
   std::thread other([port] {
-    using namespace pt::detail::sockets;
-    connection both[2];
-    for (int news : {0, 1}) {
-      both[news] = connect("127.0.0.1", port, pt::detail::sockets::clock::now() + std::chrono::seconds(10));
-      greeting mine;
-      mine.rank = 1;
-      mine.size = 2;
-      mine.news = news;
-      both[news].send(&mine, sizeof mine);
-    }
-    greeting answer;
-    both[0].receive(&answer, sizeof answer);
+    auto [both, answer] = second_process(port);
     const std::uint32_t length = 0xffffffff;
     both[1].send(&length, sizeof length);
     char nothing = 0;

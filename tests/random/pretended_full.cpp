@@ -44,20 +44,6 @@ random_case passes() {
   return case_of(m);
 }
 
-std::vector<named_plan> rings() {
-  auto ring = [](int pieces, ring_form form = ring_form::plain) {
-    return context_parallel_of{pieces, &pt::axis_of<axes::position>::info, nullptr, form};
-  };
-  constexpr ring_form folded = ring_form::folded;
-  const recompute_of again{"block.*"};
-  return {composed("ring 3", ring(3)),
-          composed("ring 8", ring(8)),
-          composed("folded ring 4", ring(4, folded)),
-          composed("data 2, folded ring 3, zero 3", data_parallel_of{2}, ring(3, folded), zero_of{3, 2}),
-          composed("tensor 2, folded ring 4", tensor_parallel_of{2}, ring(4, folded)),
-          composed("ring 2, 1f1b 4 x 3", ring(2), one_f_one_b(4, 3)),
-          composed("folded ring 2, 1f1b 2 x 3, recompute", ring(2, folded), one_f_one_b(2, 3), again)};
-}
 std::vector<named_plan> plans_of_passes() {
   return {composed("3f1b 1 x 3", three_f_one_b(1, 3)),
           composed("3f1b 2 x 4", three_f_one_b(2, 4)),
@@ -97,7 +83,7 @@ TEST_CASE("policies on eight pretended GPUs do what one device of the CPU does")
   for (pt::dtype type : {pt::f32, pt::bf16}) {
     check(gpt(), type,
           {common_plans<axes::position, axes::head, axes::inner>(sizes), plans_on_eight(), interlaced_plans<axes::vocabulary>(),
-           rings()});
+           ring_plans<axes::position>()});
     if (type == pt::bf16) check(gpt(), type, {plans_on_eight()}, 2);  // SGD, with momentum
     check(passes(), type, {plans_of_passes()});
     check(mixture(type == pt::bf16), type,

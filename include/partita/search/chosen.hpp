@@ -106,7 +106,7 @@ class chosen {
       for (std::size_t w = 0; w < x.weights.size(); ++w) {
         const bool in_turns = shape_.micro_batches > 1 || how.in_turns(x);
         take_weight(plan, x.weights[w], c,
-                    {-1, zero_of(v.op, static_cast<int>(w), v), grid, in_turns, x.weights[w].alone, {}, {}}, part, part_of);
+                    {-1, zero_of(v.op, static_cast<int>(w), v), grid, in_turns, x.weights[w].alone(), {}, {}}, part, part_of);
       }
       take_sources(plan, x, c, grid, part, part_of);
     }
@@ -138,7 +138,7 @@ class chosen {
     };
     const int grid = z.grid;
     z.parameter = w.op;
-    z.stage = w.alone ? z.stage : std::min(z.stage, 2);
+    z.stage = w.alone() ? z.stage : std::min(z.stage, 2);
     z.read_through = w.read_through;
     const bool first = place(w.op);
     for (int d = 0; d < grid_dimensions; ++d) {

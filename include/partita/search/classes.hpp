@@ -8,6 +8,7 @@
 // runs, a class is divided by that. It goes on until no case is below what is enough.
 #pragma once
 #include <cmath>
+#include <set>
 
 #include <partita/search/mixing.hpp>
 #include <partita/search/segment_class.hpp>
@@ -76,21 +77,20 @@ class stage_classes {
   matrix const& run(std::size_t x, double mu) { return classes_[x].run(s_.worth(), mu); }
   void start() {
     if (s_.kinds().size() > most_segments) return give_up();
-    counts none(classes_.size(), 0);
-    std::map<counts, bool> all{{none, true}};
+    std::set<counts> all{counts(classes_.size(), 0)};
     for (int kind : s_.kinds()) {
-      std::map<counts, bool> next;
-      for (auto const& [c, unused] : all)
+      std::set<counts> next;
+      for (counts const& c : all)
         for (std::size_t x = 0; x < classes_.size(); ++x)
           if (classes_[x].kind() == kind) {
             counts more = c;
             ++more[x];
-            next[more] = true;
+            next.insert(std::move(more));
           }
       all = std::move(next);
       if (all.size() > most_cases) return give_up();
     }
-    for (auto const& [c, unused] : all) add_case(c, -infinite);
+    for (counts const& c : all) add_case(c, -infinite);
     multipliers_ = tried_;
     for (double mu : tried_) solve(mu);
     if (tried_.empty()) solve(0);

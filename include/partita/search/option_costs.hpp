@@ -188,8 +188,7 @@ class option_costs {
     const int rank = p.outputs[0].rank;
     double share = 1;
     bool partial[grid_dimensions]{};
-    int replicas = 1, cut_pieces[max_rank];
-    for (int a = 0; a < rank; ++a) cut_pieces[a] = w.letter[a] >= 0 ? cuts_.pieces_on(c, w.letter[a]) : 1;
+    int replicas = 1;
     for (int d = 0; d < grid_dimensions; ++d) {
       if (c[static_cast<std::size_t>(d)] < 0 || grid_.extent(d) < 2) continue;
       bool cuts = false;
@@ -203,7 +202,7 @@ class option_costs {
     const double stored = share * w.stored_bytes, used = share * w.used_bytes, gradient = share * w.gradient_bytes;
     const bool many_terms = in_turns(turns);
     // Between devices a gradient goes in the type in which it is summed, but for one term that is cut as it is received.
-    const double sent = zero >= 2 && w.alone && !many_terms ? w.term_bytes : w.gradient_bytes;
+    const double sent = zero >= 2 && w.alone() && !many_terms ? w.term_bytes : w.gradient_bytes;
     // Turns read copies of their parts, unless these are runs of memory; the gradient of one is there beside the sum.
     if (turns > 1)
       for (int a = 0; a < rank; ++a)
@@ -212,17 +211,17 @@ class option_costs {
           r.held += share * w.term_bytes / turns;
         }
     // ZeRO shares what replicas would all hold, if some axis is long enough.
+    const std::array<std::size_t, max_rank> pieces = pieces_of(w, c);
     bool shares = false;
     for (int a = 0; a < rank; ++a) {
-      std::size_t whole = m_.graph->extent(p.outputs[0].axes[a]);
-      shares = shares || (cut_pieces[a] == 1 && whole >= static_cast<std::size_t>(replicas));
+      const std::size_t whole = m_.graph->extent(p.outputs[0].axes[a]);
+      shares = shares || (pieces[static_cast<std::size_t>(a)] == whole && whole >= static_cast<std::size_t>(replicas));
     }
-    const bool stored_cut = w.trained && w.owned && w.alone && zero >= 3 && shares && replicas > 1;
-    const std::array<std::size_t, max_rank> pieces = pieces_of(w, c);
+    const bool stored_cut = w.trained && w.owned && w.alone() && zero >= 3 && shares && replicas > 1;
     for (caused_op const& u : w.conversions) r.step += seconds_by_axes(u, pieces.data(), stored_cut ? replicas : 1);
     if (!many_terms)  // one that is cut as it is received is converted after that
       for (caused_op const& t : w.term_conversions)
-        r.backward += seconds_by_axes(t, pieces.data(), zero >= 2 && w.alone && shares ? replicas : 1);
+        r.backward += seconds_by_axes(t, pieces.data(), zero >= 2 && w.alone() && shares ? replicas : 1);
     if (stored_cut) {
       add_stored_cut(r, w, replicas, partial, share, share * sent, many_terms);
     } else {
@@ -233,7 +232,7 @@ class option_costs {
     if (many_terms && w.term_bytes < w.gradient_bytes)
       r.transient += share * w.term_bytes;  // beside the sum, until it is converted
     // Those of other readers arrive beside this one's, and the sum of all is one more.
-    if (w.owned && !w.alone) {
+    if (w.owned && !w.alone()) {
       r.transient += gradient;
       if (many_terms) r.held += (w.readers - 1) * gradient;
     }
@@ -248,7 +247,7 @@ class option_costs {
     const int parts = zero > 0 && shares ? replicas : 1;
     r.held += share * w.state_bytes / parts;
     for (caused_op const& u : w.updates) r.step += seconds_by_axes(u, pieces.data(), parts);
-    if (parts > 1 && !(zero >= 3 && w.alone)) r.step += joined(collective_kind::all_gather, partial, stored);
+    if (parts > 1 && !(zero >= 3 && w.alone())) r.step += joined(collective_kind::all_gather, partial, stored);
     return r;
   }
   // What waits until the end of a step, or is there when it begins, goes in buckets of many tensors, as programs have them unless

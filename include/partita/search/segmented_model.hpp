@@ -22,8 +22,8 @@ struct searched_weight {
   std::vector<int> read_through;  // casts and views of it, which lie as it does
   int letter[max_rank]{};         // per axis of the parameter: the reader's letter, or -1
   bool owned = false;             // this reader is the first one: what is stored counts here
-  bool alone = true;              // and the only one: it may be stored cut (ZeRO 3)
   int readers = 1;
+  bool alone() const { return readers == 1; }  // it may be stored cut (ZeRO 3)
   // used: as it is read, where that is another type; gradient: as it is summed; term: as one is made
   double stored_bytes = 0, used_bytes = 0, gradient_bytes = 0, term_bytes = 0, state_bytes = 0;
   // Letters of all these are the parameter's axes.

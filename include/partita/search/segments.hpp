@@ -275,10 +275,7 @@ class segmenter {
           for (searched_weight& w : x.weights) visit(w);
     };
     each([&](searched_weight const& w) { ++readers[at(w.op)]; });
-    each([&](searched_weight& w) {
-      w.readers = readers[at(w.op)];
-      w.alone = w.readers == 1;
-    });
+    each([&](searched_weight& w) { w.readers = readers[at(w.op)]; });
   }
   // Features and heads: axes that an op with a parameter makes, another op of the same block sums, no op of it keeps whole or
   // has twice, and that no tensor has which enters or leaves the block. Of two in one op the one made first is taken.
