@@ -112,17 +112,34 @@ TEST_CASE("a launch is refused, and a kernel fails after its launch was taken") 
   CHECK(has(thrown(small_plan{}), "a kernel failed, as it was told to"));
 }
 
+namespace {
+constexpr char const* under_way = "; it was under way";
+constexpr char const* next_one = "; it is the next of them, and had not begun on this rank";
+constexpr char const* last_one = "; it is the last of them, and had ended on this rank";
+}  // namespace
+
 TEST_CASE("a collective fails on one rank, or one never comes to it") {
-  for (int which : {0, 2}) {
-    const pretend::machine machine({.devices = 4, .failing_collective = which});
-    const std::string words = thrown(four);
+  const auto check = [](std::string const& words) {
     CAPTURE(words);
     CHECK(words.find("rank ") == 0);
     CHECK(has(words, "NCCL, in group "));
     CHECK(has(words, " of "));  // which collective, of what
-    CHECK((has(words, "; it was under way") || has(words, "; it is the next of them, and had not begun on this rank")));
+    CHECK((has(words, under_way) || has(words, next_one) || has(words, last_one)));
     CHECK(has(words, "a collective failed, as it was told to"));
+  };
+  for (int which : {0, 2}) {
+    const pretend::machine machine({.devices = 4, .failing_collective = which});
+    check(thrown(four));
   }
+  std::string last;
+  for (int which = 0;; ++which) {  // each of two steps
+    const pretend::machine machine({.devices = 2, .late_failing_collective = which});
+    std::string words = thrown(small_plan{.data = 2});
+    if (words == "nothing") break;
+    check(words);
+    last = std::move(words);
+  }
+  CHECK(has(last, last_one));
   for (int which : {0, 9}) {
     const pretend::machine machine({.devices = 2, .endless_launch = which});
     const std::string words = thrown(small_plan{.data = 2});

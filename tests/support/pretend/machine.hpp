@@ -52,7 +52,8 @@ struct machine_options {
   std::size_t memory_bytes = std::size_t{1} << 30;  // of a device
   int failing_allocation = -1;                      // the number, from 0, of the allocation of device 0 that fails
   int failing_launch = -1;                          // of device 0
-  int failing_collective = -1;                      // of device 0
+  int failing_collective = -1;                      // of device 0: told when it begins
+  int late_failing_collective = -1;                 // of device 0: told to it alone, when it has ended
   int endless_launch = -1;                          // of device 0: never ends
   int failing_kernel = -1;                          // of device 0: fails when it runs, after its launch was taken
   int failing_product = -1;                         // of device 0: cuBLASLt does not make it ready
@@ -227,6 +228,7 @@ class device {
   }
   std::mt19937& random() { return random_; }
   bool fails_collective() { return number_ == 0 && collectives_failed_++ == options_.failing_collective; }
+  bool fails_collective_late() { return number_ == 0 && collectives_failed_late_++ == options_.late_failing_collective; }
   bool never_ends_launch() { return number_ == 0 && endless_launches_++ == options_.endless_launch; }
   bool fails_kernel() { return number_ == 0 && kernels_failed_++ == options_.failing_kernel; }
   bool fails_product() { return number_ == 0 && products_failed_++ == options_.failing_product; }
@@ -284,7 +286,8 @@ class device {
   std::string error_;
   std::map<std::byte*, std::unique_ptr<allocation>> memory_;
   std::size_t used_ = 0;
-  int allocations_made_ = 0, launches_made_ = 0, collectives_failed_ = 0, endless_launches_ = 0, kernels_failed_ = 0;
+  int allocations_made_ = 0, launches_made_ = 0, collectives_failed_ = 0, collectives_failed_late_ = 0;
+  int endless_launches_ = 0, kernels_failed_ = 0;
   int products_failed_ = 0, multiplications_failed_ = 0, communicators_failed_ = 0, endless_groups_ = 0;
   std::vector<std::unique_ptr<stream_state>> streams_;
   std::vector<std::unique_ptr<event_state>> events_;

@@ -26,7 +26,8 @@ struct rank_comm {
   int rank = 0;
   std::uint64_t collectives = 0;
   std::map<std::pair<int, int>, std::uint64_t> transfers;
-  bool ended = false;  // by destroy or abort
+  std::string own_error;  // told to this rank alone
+  bool ended = false;     // by destroy or abort
 };
 
 struct nccl {
@@ -79,7 +80,7 @@ struct nccl {
     ended.emplace_back(c);
   }
   static result asynchronous_error(comm_type c) {
-    last_error = c->shared->error();
+    last_error = c->own_error.empty() ? c->shared->error() : c->own_error;
     return last_error.empty() ? success : failed;
   }
 
@@ -155,9 +156,10 @@ struct nccl {
       else if (p.what.kind == call_kind::receive) numbers.push_back(p.comm->transfers[{p.what.peer, ~p.comm->rank}]++);
       else numbers.push_back(p.comm->collectives++);
     }
-    const bool fails = machine::here().fails_collective();
-    machine::here().put(s, [group, numbers, fails, arrived = false]() mutable {
-      if (fails) group[0].comm->shared->breaks("a collective failed, as it was told to");
+    constexpr char const* why = "a collective failed, as it was told to";
+    const bool fails = machine::here().fails_collective(), fails_late = machine::here().fails_collective_late();
+    machine::here().put(s, [group, numbers, fails, fails_late, arrived = false]() mutable {
+      if (fails) group[0].comm->shared->breaks(why);
       bool all = true;
       for (std::size_t k = 0; k < group.size(); ++k) {
         auto const& [what, comm, stream] = group[k];
@@ -170,6 +172,7 @@ struct nccl {
               (moves ? comm->shared->has_ended(from, to, numbers[k], sends) : comm->shared->has_ended(numbers[k], comm->rank));
       }
       arrived = true;
+      if (all && fails_late) group[0].comm->own_error = why;
       return all;
     });
   }

@@ -239,7 +239,7 @@ template <class Api, class Communicator> class device_executor {
     std::size_t ended = 0, started = 0;
     for (unsigned turn = 0;; ++turn) {
       const auto answer = Api::query(compute_.get());
-      if (answer == Api::success) return;
+      if (answer == Api::success) return look(communications_.size(), communications_.size());
       if (answer != Api::not_ready) check<Api>(answer, "the step");
       if (!graph_of_step_) {  // events of a graph cannot be asked
         const std::size_t before = started + ended;
@@ -257,17 +257,21 @@ template <class Api, class Communicator> class device_executor {
       else std::this_thread::sleep_for(std::chrono::microseconds(20));
     }
   }
-  // NCCL tells a communicator's failure, and not of which call: it is the first of the group that has not ended.
+  // NCCL tells a communicator's failure, and not of which call: it is the first of the group that has not ended on this rank,
+  // or its last one, if the failure is told late.
   void look(std::size_t ended, std::size_t started) {
     try {
       comm_->look();
     } catch (communication_error const& e) {
       if (graph_of_step_) throw;  // of which nothing is known
-      std::size_t at = ended;
-      while (at < communications_.size() && group_of(communications_[at].at) != e.group) ++at;
-      if (at == communications_.size()) throw;
-      at_ = &program_->instructions[communications_[at].at];
-      throw_error({e.what(), at < started ? "; it was under way" : "; it is the next of them, and had not begun on this rank"});
+      std::size_t which = communications_.size();
+      for (std::size_t c = communications_.size(); c-- > 0;)
+        if (group_of(communications_[c].at) == e.group && (which == communications_.size() || c >= ended)) which = c;
+      if (which == communications_.size()) throw;
+      at_ = &program_->instructions[communications_[which].at];
+      throw_error({e.what(), which < ended     ? "; it is the last of them, and had ended on this rank"
+                             : which < started ? "; it was under way"
+                                               : "; it is the next of them, and had not begun on this rank"});
     }
   }
   // Of one instruction among others of other ranks, which all come to it.
