@@ -1,10 +1,12 @@
 // Full-size cases of a search: for each the plan found, its bound, and what the expert's grid has, both by the simulator.
 //   benchmark_suite --benchmark_filter=GPT
+//   SUITE_PART=2/8 benchmark_suite --benchmark_filter=175B      a part of the grid, the first is 0/8: one that takes long
 // Counters: step: of the found plan by the planner's cost, in s; gap to the bound; found, expert: simulated, in s; ratio of
 // the two; search, grid: s that they took. Prints what was found. The time of an iteration is of all of it.
 #include <benchmark/benchmark.h>
 
 #include <cstdio>
+#include <cstdlib>
 
 #include "suite.hpp"
 
@@ -13,7 +15,10 @@ using namespace benchmark_model;
 
 void run(benchmark::State& state, suite_case const& c) {
   suite_result r;
-  for (auto _ : state) r = c.run(c.on, c.grid);
+  pt::expert_options grid = c.grid;
+  if (char const* const part = std::getenv("SUITE_PART"); part != nullptr)
+    if (std::sscanf(part, "%d/%d", &grid.part, &grid.parts) != 2) return state.SkipWithError("SUITE_PART: as 0/8");
+  for (auto _ : state) r = c.run(c.on, grid);
   state.counters["step"] = r.cost;
   state.counters["gap"] = r.gap();
   state.counters["search"] = r.search_seconds;
@@ -23,10 +28,13 @@ void run(benchmark::State& state, suite_case const& c) {
   state.counters["grid"] = r.grid_seconds;
   std::printf(
       "%s\n  found: %d stages x %d devices, %d micro-batches: %.4g s, %.1f GiB by cost; bound %.4g s; in %.2f s\n"
-      "  simulated: %.4g s, %.1f GiB%s; the expert's best of %ld, %ld simulated (%.0f s): %.4g s, %.1f GiB: %s; ratio %.3f\n",
+      "  simulated: %.4g s, %.1f GiB%s\n"
+      "  grid, part %d of %d: %ld plans, %ld excluded by time, %ld by memory, %ld simulated (%.0f s)\n"
+      "  the best of these: %.4g s, %.1f GiB: %s; ratio %.3f\n",
       c.name.c_str(), r.why.stages, r.why.devices_per_stage, r.why.micro_batches, r.cost, r.memory / (1 << 30), r.bound,
-      r.search_seconds, r.simulated, r.simulated_memory / (1 << 30), r.fits ? "" : " (does not fit)", r.experts, r.looked_at,
-      r.grid_seconds, r.expert.seconds, r.expert.memory / (1 << 30), r.expert.cuts.name().c_str(), r.ratio());
+      r.search_seconds, r.simulated, r.simulated_memory / (1 << 30), r.fits ? "" : " (does not fit)", grid.part, grid.parts,
+      r.experts, r.too_slow, r.too_large, r.looked_at, r.grid_seconds, r.expert.seconds, r.expert.memory / (1 << 30),
+      r.expert.cuts.name().c_str(), r.ratio());
   for (std::size_t s = 0; s < r.why.of_stages.size(); ++s)
     if (s == 0 || s + 1 == r.why.of_stages.size() || s == r.why.of_stages.size() / 2) {
       pt::found_stage const& f = r.why.of_stages[s];

@@ -20,12 +20,13 @@ struct suite_result {
   double memory = 0;                               // bytes, by the planner's cost
   double simulated = 0, simulated_memory = 0;      // the found plan, as simulated
   bool fits = false;
-  pt::expert_plan expert{};         // the grid's best
-  long experts = 0, looked_at = 0;  // plans of the grid; those that were simulated
-  double grid_seconds = 0;          // to simulate them
-  double best = 0;                  // what rescoring takes, as simulated
+  pt::expert_plan expert{};                         // the grid's best
+  long experts = 0;                                 // plans of the grid
+  long too_slow = 0, too_large = 0, looked_at = 0;  // by a bound: slower than the best, or without room; the rest was simulated
+  double grid_seconds = 0;                          // to simulate them
+  double best = 0;                                  // what rescoring takes, as simulated
   double gap() const { return cost / bound - 1; }
-  double ratio() const { return expert.seconds > 0 ? simulated / expert.seconds : 0; }  // 0: no plan of the grid is faster
+  double ratio() const { return expert.seconds > 0 ? simulated / expert.seconds : 0; }  // 0: none that was simulated fits
 };
 struct suite_case {
   std::string name;
@@ -60,7 +61,8 @@ template <class Model, class Sizes> suite_case a_case(std::string name, pt::clus
     const std::vector<pt::expert_plan> experts = pt::expert_grid<training>(c, trained, sizes.bindings(), looked_for);
     r.grid_seconds = now() - begin;
     r.experts = static_cast<long>(experts.size());
-    r.looked_at = std::count_if(experts.begin(), experts.end(), [](pt::expert_plan const& x) { return x.simulated; });
+    const double memory = pt::costs(c).memory(0);
+    for (pt::expert_plan const& x : experts) ++(x.simulated ? r.looked_at : x.memory > memory ? r.too_large : r.too_slow);
     if (!experts.empty() && experts.front().fits) r.expert = experts.front();
     r.best = pt::rescore<training>(found, experts, c).seconds;
     return r;

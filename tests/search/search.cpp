@@ -407,6 +407,50 @@ TEST_CASE("an expert's plans are simulated, and the best of both is no slower th
     CHECK(least.seconds > 0);
     CHECK(least.bytes <= x.memory);
   }
+  // Only what may be faster than a plan that is known is simulated: nothing, all that matters, or all that a bound leaves.
+  auto faster_than = [&](double seconds) {
+    expert_options how;
+    how.faster_than = seconds;
+    return expert_grid<trained>(c, as_training<trained>{}, std::vector<binding>{}, how);
+  };
+  auto simulated = [](std::vector<expert_plan> const& of) {
+    return std::count_if(of.begin(), of.end(), [](expert_plan const& x) { return x.simulated; });
+  };
+  const double fastest = experts.front().seconds;
+  double slowest = 0;
+  for (expert_plan const& x : all)
+    if (x.fits) slowest = std::max(slowest, x.seconds);
+  long before = 0;
+  for (double seconds : {fastest / 1e3, fastest, fastest * 1.001, slowest * 2}) {
+    const std::vector<expert_plan> some = faster_than(seconds);
+    CAPTURE(seconds / fastest);
+    REQUIRE(some.size() == all.size());
+    CHECK(simulated(some) >= before);
+    CHECK(simulated(some) <= simulated(all));
+    before = simulated(some);
+    for (expert_plan const& x : some) {
+      auto same = [&](expert_plan const& y) { return x.cuts.name() == y.cuts.name(); };
+      const auto true_of = std::find_if(all.begin(), all.end(), same);
+      REQUIRE(true_of != all.end());
+      if (x.simulated && x.fits) CHECK(x.seconds == true_of->seconds);
+      if (!x.simulated) CHECK((true_of->seconds >= std::min(seconds, fastest) || !true_of->fits));
+    }
+    if (seconds > fastest) CHECK(some.front().seconds == fastest);
+    if (seconds < fastest / 100) CHECK(simulated(some) == 0);
+  }
+  CHECK(before == simulated(experts));
+  // In parts it is the same grid.
+  std::size_t plans = 0;
+  double best_of_parts = spaces::infinite;
+  expert_options part;
+  for (part.parts = 3; part.part < part.parts; ++part.part) {
+    const std::vector<expert_plan> some = expert_grid<trained>(c, as_training<trained>{}, std::vector<binding>{}, part);
+    plans += some.size();
+    if (some.front().fits) best_of_parts = std::min(best_of_parts, some.front().seconds);
+  }
+  CHECK(plans == experts.size());
+  CHECK(best_of_parts == fastest);
+  CHECK_THROWS_AS(expert_grid<trained>(c, as_training<trained>{}, std::vector<binding>{}, part), error);
   const auto found = search<trained>(c);
   const auto best = rescore(found, experts, c);
   CHECK(best.seconds <= experts.front().seconds);

@@ -50,13 +50,16 @@ struct expert_options {
   // Seconds of a plan that is known: what a bound says is no faster is not simulated either.
   double faster_than = spaces::infinite;
   bool simulate_all = false;  // also those of which a bound (simulate/plan_bound.hpp) says that they are not the best
+  int part = 0, parts = 1;    // a grid that takes long is looked at in so many parts: this one
 };
 
 // Every expert plan of all devices of a cluster, the fastest that fits first. Plans that the model has no axes or blocks
-// for are left out.
+// for are left out. Throws error where there is no such part.
 template <class Model> std::vector<expert_plan> expert_grid(cluster const& c, as_training<Model> const& model = {},
                                                             std::vector<binding> const& extents = {},
                                                             expert_options const& how = {}) {
+  if (how.parts < 1 || how.part < 0 || how.part >= how.parts)
+    throw_error({"expert grid: there is no part ", how.part, " of ", how.parts, "; they count from 0"});
   std::vector<expert_plan> all;
   const costs k(c);
   const plan<Model> empty(model, extents);
@@ -68,6 +71,11 @@ template <class Model> std::vector<expert_plan> expert_grid(cluster const& c, as
     plan<Model> p(model, extents);
     cuts(p);
     return p;
+  };
+  int count = 0;
+  auto is_of_part = [&] {  // dealt out, so that no part has all that run blocks again
+    const int at = count++;
+    return (at + at / 8) % how.parts == how.part;
   };
   auto add = [&](expert_cuts const& cuts) {
     const plan<Model> p = made_by(cuts);
@@ -90,7 +98,7 @@ template <class Model> std::vector<expert_plan> expert_grid(cluster const& c, as
           for (int options = 0; options < 4; ++options) {
             const expert_cuts cuts{stages, data, tensor, m, zero, (options & 1) != 0, (options & 2) != 0};
             if ((zero > 0 && data == 1) || (cuts.sequence && tensor == 1) || (stages > 1 && m < stages)) continue;
-            add(cuts);
+            if (is_of_part()) add(cuts);
           }
     }
   auto sort = [&] {  // what is known to fit first; by time or its bound
