@@ -5,6 +5,8 @@
 // segments are run again, and a level, the least that a variant may need while it runs; what is left of the limit is for
 // the sum. In a case a multiplier per byte gives a lower bound (Lagrange), the better for the count being a whole number.
 #pragma once
+#include <array>
+
 #include <partita/search/grid_solver.hpp>
 #include <partita/search/sequences.hpp>
 
@@ -57,11 +59,16 @@ class stage_problem {
       for (int i = 0; i < r.count; ++i) kinds_.push_back(r.kind);
       most_worth_ += r.count * g_->most(r.kind, worth_);
     }
-    counted_ = counts_all() ? static_cast<int>(kinds_.size()) : 1;
+    counts_all_ = may_count_all();
+    counted_ = counts_all_ ? static_cast<int>(kinds_.size()) : 1;
     rows_ = g_->kind(kinds_.front()).front().by->of().entries();
     columns_ = g_->kind(kinds_.back()).front().by->of().exits();
     entries_.resize(static_cast<std::size_t>(rows_) * static_cast<std::size_t>(columns_));
-    for (double level : possible_levels()) bound(level);
+    for (double level : possible_levels()) open_cases(level);
+    bound(worth_, &stage_entry::least_worth, most_);
+    bound({1, 0}, &stage_entry::least_time, alone_ ? -infinite : infinite);
+    bound(mixed_aim(), &stage_entry::least_mixed, alone_ ? -infinite : infinite);
+    products_.clear();
   }
   int entries() const { return rows_; }
   int exits() const { return columns_; }
@@ -93,46 +100,50 @@ class stage_problem {
   double limit() const { return limit_; }
   // The cheapest way of a case from i to j under an aim and a multiplier, segment by segment.
   std::vector<way_through const*> cheapest(stage_case const& c, aim a, double mu, int i, int j) {
-    const std::size_t n = kinds_.size(), counts = static_cast<std::size_t>(counted_) + 1;
-    std::vector<std::vector<double>> best(n + 1);  // [place][boundary * counts + count]
-    best[0].assign(static_cast<std::size_t>(rows_) * counts, infinite);
-    best[0][static_cast<std::size_t>(i) * counts] = 0;
-    auto way = [&](std::size_t q, int again) -> matrix const& { return block(kinds_[q], again == 1, c.level, a, mu); };
+    const std::size_t n = kinds_.size(), last = static_cast<std::size_t>(c.replays), width = last + 1;
+    const bool and_more = c.replays == counted_;        // the last count stands for all above
+    std::vector<std::array<matrix const*, 2>> ways(n);  // kept and run again
+    for (std::size_t q = 0; q < n; ++q)
+      for (std::size_t again = 0; again < 2; ++again)
+        ways[q][again] = q > 0 && kinds_[q] == kinds_[q - 1] ? ways[q - 1][again] : &block(kinds_[q], again == 1, c.level, a, mu);
+    std::vector<std::vector<double>> best(n + 1);  // [place][boundary * width + count]
+    best[0].assign(static_cast<std::size_t>(rows_) * width, infinite);
+    best[0][static_cast<std::size_t>(i) * width] = 0;
     for (std::size_t q = 0; q < n; ++q) {
-      best[q + 1].assign(static_cast<std::size_t>(way(q, 0).columns) * counts, infinite);
-      for (int again = 0; again < 2; ++again) {
-        matrix const& m = way(q, again);
+      best[q + 1].assign(static_cast<std::size_t>(ways[q][0]->columns) * width, infinite);
+      for (std::size_t again = 0; again < 2; ++again) {
+        matrix const& m = *ways[q][again];
         for (int r = 0; r < m.rows; ++r)
-          for (std::size_t k = 0; k < counts; ++k) {
-            const double so_far = best[q][static_cast<std::size_t>(r) * counts + k];
-            if (so_far == infinite) continue;
-            const std::size_t next = std::min(k + static_cast<std::size_t>(again), counts - 1);
-            for (int to = 0; to < m.columns; ++to) {
-              double& b = best[q + 1][static_cast<std::size_t>(to) * counts + next];
-              b = std::min(b, so_far + m(r, to));
-            }
+          for (int to = 0; to < m.columns; ++to) {
+            const double more = m(r, to);
+            if (more == infinite) continue;
+            double const* const from = &best[q][static_cast<std::size_t>(r) * width];
+            double* const b = &best[q + 1][static_cast<std::size_t>(to) * width];
+            take_less(b + again, from, more, width - again);
+            if (again == 1 && and_more) b[last] = std::min(b[last], from[last] + more);
           }
       }
     }
     std::vector<way_through const*> chosen(n);
     int to = j;
-    std::size_t count = static_cast<std::size_t>(c.replays);
+    std::size_t count = last;
     for (std::size_t q = n; q-- > 0;) {
       int from = 0, how = 0;
       std::size_t before = 0;
       double least = infinite;
-      for (int again = 0; again < 2; ++again) {
-        matrix const& m = way(q, again);
-        for (int r = 0; r < m.rows; ++r)
-          for (std::size_t k = 0; k < counts; ++k) {
-            if (std::min(k + static_cast<std::size_t>(again), counts - 1) != count) continue;
-            if (const double v = best[q][static_cast<std::size_t>(r) * counts + k] + m(r, to); v < least) {
+      for (std::size_t again = 0; again < 2; ++again) {
+        matrix const& m = *ways[q][again];
+        auto look = [&](std::size_t k) {
+          for (int r = 0; r < m.rows; ++r)
+            if (const double v = best[q][static_cast<std::size_t>(r) * width + k] + m(r, to); v < least) {
               least = v;
               from = r;
-              how = again;
+              how = static_cast<int>(again);
               before = k;
             }
-          }
+        };
+        if (again <= count) look(count - again);
+        if (again == 1 && and_more && count == last) look(last);
       }
       chosen[q] = &decode_block(kinds_[q], how == 1, c.level, a, mu, from, to);
       to = from;
@@ -148,7 +159,7 @@ class stage_problem {
   // In longer runs it is told apart whether any segment is run again. Of 31 blocks on two devices, with 4 layouts between
   // them, all counts take a fifth more time, and the gap is 0.03% in place of 0.4%; 16 layouts make joining 64 times dearer.
   static constexpr std::size_t most_counted = 24, most_with_few_layouts = 48, few_layouts = 8;
-  bool counts_all() const {
+  bool may_count_all() const {
     std::size_t widest = 0;
     for (run_of_segments const& r : runs_) {
       table const& t = g_->kind(r.kind).front().by->of();
@@ -159,31 +170,44 @@ class stage_problem {
   struct line {
     double worth = 0, memory = 0;
   };
-  using by_count = std::vector<matrix>;  // per number of segments that are run again
+  using by_count = std::vector<matrix>;  // per number of segments that are run again; empty where it is not looked at
+  struct counts {
+    int least = 0, most = 0;
+  };
 
-  // Both one after the other; the last count stands for itself and all above.
-  by_count join(by_count const& a, by_count const& b) const {
-    by_count r(std::min(static_cast<std::size_t>(counted_) + 1, a.size() + b.size() - 1),
-               matrix(a.front().rows, b.front().columns));
+  // Both one after the other, so many segments; the last count stands for itself and all above.
+  by_count join(by_count const& a, by_count const& b, int segments, counts wanted) const {
+    const std::size_t last = std::min(static_cast<std::size_t>(counted_), a.size() + b.size() - 2);
+    const int others = static_cast<int>(kinds_.size()) - segments;
+    by_count r(last + 1);
     for (std::size_t i = 0; i < a.size(); ++i)
       for (std::size_t j = 0; j < b.size(); ++j) {
-        if (a[i].least() == infinite || b[j].least() == infinite) continue;
-        matrix& to = r[std::min(i + j, static_cast<std::size_t>(counted_))];
-        const matrix both = through(a[i], b[j]);
-        for (std::size_t e = 0; e < to.at.size(); ++e) to.at[e] = std::min(to.at[e], both.at[e]);
+        const int count = static_cast<int>(std::min(i + j, last));
+        if (a[i].at.empty() || b[j].at.empty() || count > wanted.most || (counts_all_ && count + others < wanted.least)) continue;
+        matrix& to = r[static_cast<std::size_t>(count)];
+        if (to.at.empty()) to = matrix(a[i].rows, b[j].columns);
+        add_ways(a[i], b[j], to);
       }
     return r;
   }
-  by_count product(double level, aim a, double mu) {
-    by_count all;
+  by_count const& product(double level, aim a, double mu, counts wanted) {
+    const auto [place, fresh] = products_.try_emplace({level, a.time, a.step, mu});
+    by_count& all = place->second;
+    if (!fresh) return all;
+    int segments = 0;
     for (run_of_segments const& r : runs_) {
       by_count power{block(r.kind, false, level, a, mu), block(r.kind, true, level, a, mu)}, some;
       if (power[1].least() == infinite) power.pop_back();
-      for (int n = r.count; n > 0; n /= 2) {
-        if (n % 2 == 1) some = some.empty() ? power : join(some, power);
-        if (n > 1) power = join(power, power);
+      int joined = 0;
+      for (int n = r.count, doubled = 1; n > 0; n /= 2, doubled *= 2) {
+        if (n % 2 == 1) {
+          joined += doubled;
+          some = some.empty() ? power : join(some, power, joined, wanted);
+        }
+        if (n > 1) power = join(power, power, 2 * doubled, wanted);
       }
-      all = all.empty() ? some : join(all, some);
+      segments += r.count;
+      all = all.empty() ? std::move(some) : join(all, some, segments, wanted);
     }
     return all;
   }
@@ -209,63 +233,91 @@ class stage_problem {
         if (!x.replays && x.least_running() == level) return true;
     return false;
   }
-  void bound(double level) {
-    const by_count memory = product(level, {0, 0}, 1);
-    by_count worth;
-    for (std::size_t count = 0; count < memory.size(); ++count) {
-      if (memory[count].least() + level > limit_ || (count == 0 && !matters_to_kept(level))) continue;
-      if (worth.empty()) worth = product(level, worth_, 0);
-      if (worth[count].least() > most_) continue;
-      stage_case c;
-      c.replays = static_cast<int>(count);
-      c.level = level;
-      c.memory = memory[count];
-      c.worth = worth[count];
-      matrix time = product(level, {1, 0}, 0)[count], mixed = product(level, mixed_aim(), 0)[count];
-      if (limit_ != infinite) {
-        c.mu = raise(c, worth_, c.worth, &stage_entry::least_worth, most_);
-        if (c.worth.least() <= most_ && !alone_) {
-          raise(c, {1, 0}, time, &stage_entry::least_time, infinite);
-          raise(c, mixed_aim(), mixed, &stage_entry::least_mixed, infinite);
-        }
-      }
-      for (std::size_t e = 0; e < entries_.size(); ++e) {
-        if (c.memory.at[e] + level > limit_) continue;
-        entries_[e].least_time = std::min(entries_[e].least_time, time.at[e]);
-        entries_[e].least_worth = std::min(entries_[e].least_worth, c.worth.at[e]);
-        entries_[e].least_mixed = std::min(entries_[e].least_mixed, mixed.at[e]);
-      }
-      cases_.push_back(std::move(c));
+  void open_cases(double level) {
+    const by_count& memory = product(level, {0, 0}, 1, {0, counted_});
+    std::vector<int> fit;
+    for (std::size_t count = 0; count < memory.size(); ++count)
+      if (memory[count].least() + level <= limit_ && (count > 0 || matters_to_kept(level)))
+        fit.push_back(static_cast<int>(count));
+    if (fit.empty()) return;
+    counts const& wanted = wanted_[level] = {fit.front(), fit.back()};
+    const by_count& worth = product(level, worth_, 0, wanted);
+    for (int count : fit) {
+      const std::size_t at = static_cast<std::size_t>(count);
+      if (worth[at].least() <= most_) cases_.push_back({count, level, 0, worth[at], memory[at]});
     }
   }
-  // Raises the bounds of a case for an aim by a multiplier per byte, found where the lines of two choices, one above and one
-  // below the limit, meet; returns it. `stop`: bounds above it are of no use, per entry and exit or `most`.
-  double raise(stage_case const& c, aim a, matrix& bounds, double stage_entry::*stop, double most) {
-    const double room = limit_ - c.level;
-    std::size_t best = 0;
-    double least = infinite, found = 0;
-    for (std::size_t e = 0; e < entries_.size(); ++e)
-      if (c.memory.at[e] <= room && bounds.at[e] < least) {
-        least = bounds.at[e];
-        best = e;
-      }
-    if (least == infinite || least >= entries_[best].*stop) return 0;
-    const std::size_t count = static_cast<std::size_t>(c.replays);
-    const int i = static_cast<int>(best) / columns_, j = static_cast<int>(best) % columns_;
-    line above = decode(c, a, 0, a, i, j);
-    if (above.memory <= room) return 0;
-    line below = decode(c, {0, 0}, 1, a, i, j);
-    for (int round = 0; round < 8 && bounds.least() <= most && bounds.at[best] < entries_[best].*stop; ++round) {
-      const double mu = (below.worth - above.worth) / (above.memory - below.memory);
-      if (!(mu > 0)) break;
-      const matrix m = product(c.level, a, mu)[count];
-      if (m.at[best] - mu * room > bounds.at[best]) found = mu;
-      for (std::size_t e = 0; e < entries_.size(); ++e) bounds.at[e] = std::max(bounds.at[e], m.at[e] - mu * room);
-      const line now = decode(c, a, mu, a, i, j);
-      if (now.worth + mu * now.memory >= (above.worth + mu * above.memory) * (1 - 1e-6)) break;
-      (now.memory > room ? above : below) = now;
+  // The bound of a case under an aim while it is raised by multipliers per byte.
+  struct raised_bound {
+    matrix at;
+    double least = infinite, mu = 0;  // of what fits; the multiplier that was of use
+    std::size_t best = 0;             // the entry and exit that it is raised for
+    line above, below;                // ways that do not fit, and that do
+    int rounds = 0;
+    bool has_lines = false, final = false;
+  };
+  // The case with the least bound first, until that one's is as good as it can be made: others are of no interest then. What a
+  // multiplier gives raises all cases of a level. `most`: bounds above it are of no use.
+  std::vector<raised_bound> bounds_of(aim a, double most) {
+    std::vector<raised_bound> all(cases_.size());
+    for (std::size_t k = 0; k < all.size(); ++k) {
+      all[k].at = product(cases_[k].level, a, 0, wanted_[cases_[k].level])[static_cast<std::size_t>(cases_[k].replays)];
+      find_least(cases_[k], all[k], true);
     }
-    return found;
+    while (!all.empty() && limit_ < infinite) {
+      const auto next = std::min_element(all.begin(), all.end(), [](auto const& x, auto const& y) { return x.least < y.least; });
+      if (next->final || !(next->least <= most) || next->least == infinite) break;
+      next->final = !raise(static_cast<std::size_t>(next - all.begin()), a, all);
+    }
+    return all;
+  }
+  void find_least(stage_case const& c, raised_bound& b, bool choose) const {
+    b.least = infinite;
+    for (std::size_t e = 0; e < entries_.size(); ++e)
+      if (c.memory.at[e] + c.level <= limit_ && b.at.at[e] < b.least) {
+        b.least = b.at.at[e];
+        if (choose) b.best = e;
+      }
+  }
+  // One multiplier more, found where the lines of two choices, one above and one below the limit, meet. False: no other helps.
+  bool raise(std::size_t k, aim a, std::vector<raised_bound>& all) {
+    constexpr int most_rounds = 8;
+    stage_case const& c = cases_[k];
+    raised_bound& b = all[k];
+    const double room = limit_ - c.level;
+    const int i = static_cast<int>(b.best) / columns_, j = static_cast<int>(b.best) % columns_;
+    if (!b.has_lines) {
+      b.above = decode(c, a, 0, a, i, j);
+      if (b.above.memory <= room) return false;
+      b.below = decode(c, {0, 0}, 1, a, i, j);
+      b.has_lines = true;
+    }
+    const double mu = (b.below.worth - b.above.worth) / (b.above.memory - b.below.memory);
+    if (!(mu > 0) || ++b.rounds > most_rounds) return false;
+    by_count const& found = product(c.level, a, mu, wanted_[c.level]);
+    for (std::size_t other = 0; other < all.size(); ++other) {
+      raised_bound& x = all[other];
+      if (cases_[other].level != c.level) continue;
+      matrix const& m = found[static_cast<std::size_t>(cases_[other].replays)];
+      if (m.at[x.best] - mu * room > x.at.at[x.best]) x.mu = mu;
+      for (std::size_t e = 0; e < entries_.size(); ++e) x.at.at[e] = std::max(x.at.at[e], m.at[e] - mu * room);
+      find_least(cases_[other], x, false);
+    }
+    line now = decode(c, a, mu, a, i, j);
+    if (now.worth + mu * now.memory >= (b.above.worth + mu * b.above.memory) * (1 - 1e-6)) return false;
+    (now.memory > room ? b.above : b.below) = now;
+    return true;
+  }
+  void bound(aim a, double stage_entry::*least, double most) {
+    const std::vector<raised_bound> all = bounds_of(a, most);
+    for (std::size_t k = 0; k < all.size(); ++k) {
+      stage_case& c = cases_[k];
+      for (std::size_t e = 0; e < entries_.size(); ++e)
+        if (c.memory.at[e] + c.level <= limit_) entries_[e].*least = std::min(entries_[e].*least, all[k].at.at[e]);
+      if (least != &stage_entry::least_worth) continue;
+      c.worth = all[k].at;
+      c.mu = all[k].mu;
+    }
   }
   line line_of(std::vector<way_through const*> const& way, aim valued) const {
     line total;
@@ -307,8 +359,11 @@ class stage_problem {
   int in_flight_, rows_ = 0, columns_ = 0, counted_ = 0;
   aim worth_;
   double limit_, most_, most_worth_ = 0;
-  bool alone_;
+  bool alone_, counts_all_ = false;
   std::vector<stage_case> cases_;
+  // While bounds are made: by level, aim and multiplier; counts of cases by level.
+  std::map<std::tuple<double, double, double, double>, by_count> products_;
+  std::map<double, counts> wanted_;
   std::vector<stage_entry> entries_;
   // by kind, whether it is run again, level, aim, multiplier, entry, exit
   std::map<std::tuple<int, bool, double, double, double, double, int, int>, way_through> decoded_;
