@@ -160,7 +160,52 @@ TEST_CASE("what a capture forbids") {
           void* at = nullptr;
           cuda::allocate(at, 8);
         }) == "memory is allocated while a capture runs");
+  CHECK(captured([](auto& t) {
+          cuda::record(t.between, t.one);
+          cuda::wait(t.two, t.between);
+        }) == "a capture ends before all of its streams have come back");
+  CHECK(captured([](auto& t) {
+          cuda::record(t.between, t.one);
+          (void)cuda::query_event(t.between);
+        }) == "the host asks for an event that is a graph's own");
+  CHECK(captured([](auto& t) {
+          cuda::record_for_host(t.between, t.one);
+          cuda::wait(t.one, t.between);
+        }) == "a capture waits for an event from outside it");
   CHECK(captured([](auto& t) { cuda::begin_capture(t.two); }) == "a capture begins in another");
+}
+
+TEST_CASE("an event that the host asks for is recorded anew by each launch of a graph") {
+  two_streams t;
+  cuda::begin_capture(t.one);
+  launch::run_box(fill(t.memory, 5), 1, 32, t.one);
+  cuda::record_for_host(t.between, t.one);
+  captured_graph* made = nullptr;
+  CHECK(cuda::end_capture(t.one, made) == cuda::success);
+  for (int turn = 0; turn < 2; ++turn) {
+    cuda::launch_graph(made, t.one);
+    CHECK(cuda::query_event(t.between) == cuda::not_ready);
+    cuda::synchronize(t.one);
+    CHECK(cuda::query_event(t.between) == cuda::success);
+  }
+  cuda::destroy_graph(made);
+  cuda::launch_graph(made, t.one);
+  CHECK(t.error() == "a graph is launched that was destroyed");
+  two_streams outside;
+  cuda::record_for_host(outside.between, outside.one);
+  CHECK(outside.error() == "an event is recorded as a node of a graph outside of a capture");
+}
+
+TEST_CASE("a capture that is given up leaves nothing") {
+  two_streams t;
+  float* const numbers = reinterpret_cast<float*>(t.memory);
+  cuda::begin_capture(t.one);
+  launch::run_box(fill(numbers, 5), 1, 32, t.one);
+  cuda::abandon_capture(t.one);
+  launch::run_box(fill(numbers + 64, 6), 1, 32, t.one);
+  CHECK(cuda::synchronize(t.one) == cuda::success);
+  CHECK(numbers[0] != 5);
+  CHECK(numbers[64] == 6);
 }
 
 TEST_CASE("launches and products that cannot be") {
@@ -202,8 +247,8 @@ template <class F> outcome between_two(F f) {
       std::this_thread::sleep_for(std::chrono::microseconds(50));
     r.ended[me] = cuda::query(s) == cuda::success;
     r.error[me] = one->shared->error();
-    nccl::destroy(one);
-    nccl::destroy(two);
+    for (rank_comm* each : {one, two})
+      if (!each->ended) nccl::destroy(each);
   };
   std::thread other(rank, 1);
   rank(0);
@@ -258,4 +303,57 @@ TEST_CASE("collectives of two ranks") {
     nccl::receive(x, 16, 1 - me, one, s);
   });
   CHECK((!apart.ended[0] && !apart.ended[1]));
+}
+
+TEST_CASE("members of which some capture a call") {
+  const auto captured_by_one = [](auto put) {
+    return between_two([&](int me, rank_comm* one, rank_comm*, float* x, stream_state* s) {
+             captured_graph* made = nullptr;
+             if (me == 1) cuda::begin_capture(s);
+             put(me, one, x, s);
+             if (me == 1) cuda::end_capture(s, made);
+             if (me == 1) cuda::launch_graph(made, s);
+           })
+        .error[0];
+  };
+  CHECK(captured_by_one([](int, rank_comm* one, float* x, stream_state* s) {
+          nccl::all_reduce(x, x, 8, pt::f32, pt::reduction::sum, one, s);
+        }) == "some members of a collective have captured it and others not");
+  CHECK(captured_by_one([](int me, rank_comm* one, float* x, stream_state* s) {
+          me == 0 ? nccl::send(x, 16, 1, one, s) : nccl::receive(x, 16, 0, one, s);
+        }) == "one side of a transfer was captured and the other not");
+}
+
+TEST_CASE("a communicator that would never end") {
+  // What device 0 says where both its communicators have a call that waits for device 1.
+  const auto with_both_waiting = [](bool captured, auto end) {
+    std::string said;
+    between_two([&](int me, rank_comm* one, rank_comm* two, float* x, stream_state* s) {
+      if (me == 1) return;
+      captured_graph* made = nullptr;
+      if (captured) cuda::begin_capture(s);
+      for (rank_comm* each : {one, two}) nccl::all_reduce(x, x, 8, pt::f32, pt::reduction::sum, each, s);
+      if (captured) cuda::end_capture(s, made);
+      if (captured) cuda::launch_graph(made, s);
+      end(one, two, made);
+      said = machine::here().error();
+    });
+    return said;
+  };
+  const auto abort_both = [](rank_comm* one, rank_comm* two, captured_graph*) {
+    nccl::group_start();
+    nccl::abort(one);
+    nccl::abort(two);
+    nccl::group_end();
+  };
+  CHECK(with_both_waiting(false, abort_both) == "");
+  CHECK(with_both_waiting(false, [](rank_comm* one, rank_comm*, captured_graph*) { nccl::abort(one); }) ==
+        "a communicator is aborted while calls of another one are under way");
+  CHECK(with_both_waiting(true, abort_both) == "a communicator is aborted while a graph has calls of it");
+  CHECK(with_both_waiting(true, [&](rank_comm* one, rank_comm* two, captured_graph* made) {
+          cuda::destroy_graph(made);
+          abort_both(one, two, made);
+        }) == "");
+  CHECK(with_both_waiting(true, [](rank_comm* one, rank_comm*, captured_graph*) { nccl::destroy(one); }) ==
+        "a communicator is destroyed while a graph has calls of it");
 }

@@ -1,5 +1,5 @@
 // What goes wrong on pretended GPUs, or in a program that they run: on every rank an error that says what and where, and soon.
-// Faults of data, and of two processes: cuda_devices_full.cpp.
+// Faults of data, and between processes: cuda_devices_full.cpp.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -13,12 +13,14 @@
 #include <string_view>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include <partita/train/cuda_devices.hpp>
 
 #include "../support/pretend/cuda.hpp"
 #include "../support/pretend/nccl.hpp"
 #include "../support/small_net.hpp"
+#include "../support/threads_as_processes.hpp"
 
 namespace pt = partita;
 using namespace partita::testing;
@@ -31,8 +33,9 @@ using program_change = std::function<void(pt::program&)>;  // of rank 0's traini
 // Gives rank 0 another program than the one that was planned.
 struct changing_source : pt::on_cuda::cuda_source<pretend::cuda, pretend::nccl> {
   program_change change;
-  changing_source(pt::on_cuda::traced_training const& traced, program_change what)
-      : cuda_source({.timeout_seconds = 0.3}, traced), change(std::move(what)) {}
+  changing_source(pt::on_cuda::traced_training const& traced, program_change what,
+                  pt::on_cuda::cuda_options how = {.timeout_seconds = 0.3}, std::shared_ptr<pt::processes> together = {})
+      : cuda_source(how, traced, std::move(together)), change(std::move(what)) {}
   std::unique_ptr<pt::local_devices> make(pt::graph_data const& graph, std::span<std::uint64_t const> keys,
                                           pt::list<pt::list<pt::program>> sets) override {
     if (change) change(sets[0][0]);
@@ -328,4 +331,140 @@ TEST_CASE("memory is used after it was freed") {
     machine.at(0).release_all();
     CHECK_THROWS_WITH_AS(gpu->step(b.feeds()), Contains("memory is used after it was freed"), pt::error);
   }
+}
+
+namespace {
+// Processes, as threads, with a pretended GPU each: f(engine) in all of them; what each throws.
+template <class F> std::vector<std::string> processes_of_one(small_plan const& plan, std::vector<bool> const& capture, F f) {
+  return thread_processes::run(plan.devices(), [&](std::shared_ptr<pt::processes> const& together, int me) {
+    pt::plan_base made(*traced().graph);
+    plan(made);
+    const pt::on_cuda::cuda_options how{
+        .place = me, .capture = capture[static_cast<std::size_t>(me) % capture.size()], .timeout_seconds = 0.3};
+    pt::detail::engine gpu(*traced().graph, traced().losses, std::move(made),
+                           std::make_unique<changing_source>(traced(), program_change{}, how, together), pt::trainer_options{});
+    f(gpu, me);
+  });
+}
+struct outcome {
+  std::vector<double> losses;
+  std::vector<std::byte> weights;
+  std::uint64_t bytes = 0, calls = 0;
+  int launched = 0;
+  bool operator==(outcome const&) const = default;
+};
+void take_steps(pt::detail::engine& gpu, int count) {
+  const small_batch<float> b;
+  for (int step = 0; step < count; ++step) gpu.step(b.feeds());
+}
+}  // namespace
+
+TEST_CASE("steps of processes with one GPU each are captured, all or none, and do what they do uncaptured") {
+  const auto trained = [](small_plan const& plan, std::vector<bool> const& capture) {
+    pretend::machine machine({.devices = plan.devices()});
+    outcome of_first;
+    const auto thrown = processes_of_one(plan, capture, [&](pt::detail::engine& gpu, int me) {
+      outcome mine;
+      for (unsigned step = 0; step < 4; ++step) {
+        const small_batch<float> b(step);
+        mine.losses.push_back(gpu.step(b.feeds()));
+        if (step > 1) mine.losses.push_back(gpu.evaluate(b.feeds()));
+      }
+      mine.weights = gpu.parameter("fc1.weight").bytes;
+      const pt::communication_use use = gpu.communication();
+      mine.bytes = use.bytes;
+      mine.calls = use.calls;
+      if (me == 0) of_first = mine;
+    });
+    CHECK(thrown == std::vector<std::string>(thrown.size()));
+    for (int d = 1; d < plan.devices(); ++d) CHECK(machine.at(d).graphs_launched() == machine.at(0).graphs_launched());
+    for (int d = 0; d < plan.devices(); ++d) CHECK(machine.at(d).error().empty());
+    of_first.launched = machine.at(0).graphs_launched();
+    return of_first;
+  };
+  for (small_plan const& plan : {small_plan{.data = 2}, small_plan{.tensor = 2}, stages, four}) {
+    outcome captured = trained(plan, {true});
+    const outcome uncaptured = trained(plan, {false}), mixed = trained(plan, {true, false});
+    CHECK(captured.launched == 3 + 1);  // steps but the first, evaluations but the first
+    CHECK(captured.calls > 0);
+    CHECK(uncaptured.launched == 0);
+    CHECK(mixed == uncaptured);
+    captured.launched = 0;
+    CHECK(captured == uncaptured);
+  }
+}
+
+TEST_CASE("what goes wrong in a captured step is said as in one that is not, and nothing waits for ever") {
+  constexpr small_plan plan{.data = 2};
+  struct counts {
+    int kernels, calls, launches;
+  };
+  const counts a_step = [&] {
+    pretend::machine machine({.devices = 2});
+    processes_of_one(plan, {true}, [](pt::detail::engine& gpu, int) { take_steps(gpu, 1); });
+    return counts{machine.at(0).kernels_begun(), machine.at(0).calls_made(), machine.at(0).launches_made()};
+  }();
+  const auto thrown = [&](pretend::machine_options how, bool capture, std::string const& of_machine = {}) {
+    how.devices = 2;
+    pretend::machine machine(how);
+    const auto begin = std::chrono::steady_clock::now();
+    auto words = processes_of_one(plan, {capture}, [](pt::detail::engine& gpu, int) { take_steps(gpu, 4); });
+    CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(20));
+    for (int d : {0, 1}) {
+      CHECK(machine.at(d).error() == (d == 0 ? of_machine : ""));  // also not that a communicator ends too early
+      CHECK(!machine.at(d).capturing());
+      CHECK(machine.at(d).open_ranges() == 0);
+    }
+    return words;
+  };
+  for (int step : {1, 2}) {  // of which the first is captured and the second only launched
+    const int kernels = step * a_step.kernels, calls = step * a_step.calls;
+    const std::string why = "a kernel failed, as it was told to";
+    const auto kernel = thrown({.failing_kernel = kernels + 3}, true, why);
+    CHECK(kernel[0] == "rank 0, the step: the step: " + why);
+    CHECK(kernel[0] == thrown({.failing_kernel = kernels + 3}, false, why)[0]);
+    CHECK(has(kernel[1], "process 0 failed first: "));
+    const auto endless = thrown({.endless_launch = kernels}, true);
+    CAPTURE(endless[1]);
+    CHECK(endless == thrown({.endless_launch = kernels}, false));
+    CHECK(endless[1].find("rank 1, all_reduce of ") == 0);
+    CHECK(has(endless[1], "did not end within 0.3"));
+    CHECK(has(endless[0], "process 1 failed first: rank 1, all_reduce of "));
+    for (bool late : {false, true}) {
+      const auto words = thrown(late ? pretend::machine_options{.late_failing_collective = calls + 1}
+                                     : pretend::machine_options{.failing_collective = calls + 1},
+                                true);
+      CAPTURE(words[0]);
+      CHECK(words[0].find("rank 0, all_reduce of ") == 0);
+      CHECK(has(words[0], "NCCL, in group "));
+      CHECK((has(words[0], under_way) || has(words[0], next_one) || has(words[0], last_one)));
+      CHECK((has(words[1], "process 0 failed first: ") || (!late && has(words[1], "NCCL, in group "))));
+    }
+  }
+  const int last = 3 * a_step.kernels - 1;  // after all collectives
+  CHECK(thrown({.endless_launch = last}, true) == thrown({.endless_launch = last}, false));
+  // While a step is captured.
+  const auto call = thrown({.refused_call = a_step.calls + 1}, true);
+  CHECK(call[0] == thrown({.refused_call = a_step.calls + 1}, false)[0]);
+  CHECK(call[0].find("rank 0, all_reduce of ") == 0);
+  CHECK(has(call[0], ": ncclAllReduce: a call was refused, as it was told to"));
+  const auto launch = thrown({.refused_launch = a_step.launches + 2}, true);
+  CHECK(launch[0] == thrown({.refused_launch = a_step.launches + 2}, false)[0]);
+  CHECK(launch[0].find("rank 0, op ") == 0);
+  CHECK(has(launch[0], ": a launch: failed"));
+}
+
+TEST_CASE("a stream whose capture has failed takes other work") {
+  pretend::machine machine({.refused_launch = [] {
+    pretend::machine whole;
+    const auto gpu = make({});
+    take_steps(*gpu, 1);
+    return whole.at(0).launches_made() + 3;
+  }()});
+  const auto gpu = make({});
+  take_steps(*gpu, 1);
+  const pt::host_tensor before = gpu->parameter("fc1.weight");
+  CHECK_THROWS_WITH_AS(take_steps(*gpu, 1), Contains(": a launch: failed"), pt::error);
+  CHECK(gpu->parameter("fc1.weight").bytes == before.bytes);
+  CHECK(machine.at(0).error().empty());
 }

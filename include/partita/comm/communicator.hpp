@@ -85,6 +85,13 @@ struct traffic_counts {
     }
     return later;
   }
+  constexpr traffic_counts& operator+=(traffic_counts const& more) {
+    for (std::size_t kind = 0; kind < communication_kinds; ++kind) {
+      bytes[kind] += more.bytes[kind];
+      calls[kind] += more.calls[kind];
+    }
+    return *this;
+  }
   friend constexpr bool operator==(traffic_counts const&, traffic_counts const&) = default;
 };
 

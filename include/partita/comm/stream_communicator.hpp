@@ -23,7 +23,8 @@ namespace partita {
 // look               throws `aborted` once any rank has called `abort`, and communication_error where a call has failed
 // meanwhile. note_started       the next collective of a group (-1: an exchange) has begun on this rank's device.
 // words_of_missing   of the rank's last collective of the group that was noted: "; rank 2 has not begun it".
-// abort              from any thread. The first call counts.
+// traffic            of what was put into streams, and what count_again adds: a graph that was captured is launched again.
+// abort              the first call counts. No graph has calls of the communicator any more: NCCL would wait for its end.
 template <class C, class Stream>
 concept stream_communicator = requires(C& c, const C& reader, std::size_t group, void* buffer, void const* input,
                                        std::span<const std::size_t> counts, std::span<joined_call const> calls, dtype type,
@@ -39,6 +40,7 @@ concept stream_communicator = requires(C& c, const C& reader, std::size_t group,
   c.look();
   c.note_started(noted);
   { reader.words_of_missing(noted) } -> std::same_as<std::string>;
+  c.count_again(reader.traffic());
   c.abort(reason);
 };
 

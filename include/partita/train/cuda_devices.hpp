@@ -34,7 +34,7 @@ struct cuda_options {
   int devices = 0;               // of this process; 0: as many as it has ranks
   int first_device = 0;          // as CUDA counts: where the devices begin that the processes of this machine share
   int place = 0;                 // of this process among those of its machine: the devices are shared out in their order
-  bool capture = true;           // where the plan is for one device a step is captured as a graph, once, and launched whole
+  bool capture = true;           // a step is captured as a graph, once, and launched whole: where each process has one device
   double timeout_seconds = 300;  // for which no communication may make progress before the step is given up, or NCCL not return
 };
 
@@ -62,6 +62,8 @@ template <class Api, class Library> class cuda_devices final : public local_devi
           for (std::weak_ptr<nccl_world> const& each : worlds)
             if (const auto world = each.lock()) world->abort(reason);
         });
+    // NCCL wants a call captured on all its ranks or on none, and only in processes of one device.
+    captures_ = !any(together, !wanted.capture || ranks_.size() > 1);
     if (world_size > 1) keep_launch_order();  // while this thread is alone with the environment
     try {
       // A rank that fails before another waits for it in NCCL is missed by all.
@@ -256,7 +258,7 @@ template <class Api, class Library> class cuda_devices final : public local_devi
                   std::span<std::uint64_t const> keys) {
     device& d = *devices_[i];
     for (std::size_t s = 0; s < sets_.size(); ++s) {
-      const executor_options how{.capture = wanted.capture && worlds_[s]->size() == 1, .timeout_seconds = wanted.timeout_seconds};
+      const executor_options how{.capture = captures_, .timeout_seconds = wanted.timeout_seconds};
       try {
         d.executors.push_back(std::make_unique<executor>(sets_[s][i], graph, kernels, keys, d.state.data(), d.arena.data(),
                                                          *d.communicators[s], d.multiplies, s == 0, how));
@@ -296,6 +298,7 @@ template <class Api, class Library> class cuda_devices final : public local_devi
   list<list<program>> sets_;
   list<int> ranks_;  // of this process
   processes* together_;
+  bool captures_ = false;
   list<std::shared_ptr<nccl_world>> worlds_;  // by set
   list<std::unique_ptr<device>> devices_;     // by rank of this process
   std::string failed_;

@@ -55,10 +55,7 @@ class comm_over_files final : public shared_comm {
     for (int r = 0; r < ranks_; ++r) {
       files.push_back(read(words({number, ".", r})));
       all.push_back(call_of(files.back()));
-      if (!alike(*all.back(), mine->second)) {
-        note("members of one collective make different calls");
-        return false;
-      }
+      if (!agrees(*all.back(), mine->second)) return false;
       all.back()->from = files.back().data() + sizeof(nccl_call);
       results.emplace_back(bytes_taken(mine->second));
       all.back()->to = r == rank ? mine->second.to : results.back().data();
@@ -81,10 +78,7 @@ class comm_over_files final : public shared_comm {
     if (mine == receives_.end()) return true;
     if (!has(name)) return later();
     const std::string file = read(name);
-    if (call_of(file).count != mine->second.count) {
-      note("a receive takes another number of bytes than its send gives");
-      return false;
-    }
+    if (!fit(call_of(file), mine->second)) return false;
     std::memcpy(mine->second.to, file.data() + sizeof(nccl_call), mine->second.count);
     receives_.erase(mine);
     write(name + ".taken", {});

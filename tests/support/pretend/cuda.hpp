@@ -81,6 +81,10 @@ struct cuda {
     machine::here().record(e, s);
     return answer();
   }
+  static result record_for_host(event_type e, stream_type s) {
+    machine::here().record_for_host(e, s);
+    return answer();
+  }
   static result wait(stream_type s, event_type e) {
     machine::here().wait(s, e);
     return answer();
@@ -89,7 +93,10 @@ struct cuda {
     const bool ended = machine::here().query(s);
     return answer() != success ? failed : ended ? success : not_ready;
   }
-  static result query_event(event_type e) { return e->completed == e->recorded ? success : not_ready; }
+  static result query_event(event_type e) {
+    const bool completed = machine::here().has_completed(e);
+    return answer() != success ? failed : completed ? success : not_ready;
+  }
   static result synchronize(stream_type s) {
     machine::here().synchronize(s);
     return answer();
@@ -125,11 +132,12 @@ struct cuda {
     made = machine::here().end_capture(s);
     return answer();
   }
-  static result launch_graph(graph_type g, stream_type) {
-    for (auto const& each : *g) each();
+  static void abandon_capture(stream_type) { machine::here().abandon_capture(); }
+  static result launch_graph(graph_type g, stream_type s) {
+    machine::here().launch(g, s);
     return answer();
   }
-  static void destroy_graph(graph_type) {}
+  static void destroy_graph(graph_type g) { g->lives = false; }
 
   struct multiplier_type {};
   static result create_multiplier(multiplier_type&) { return answer(); }
@@ -168,7 +176,7 @@ struct cuda {
   static void* handle(stream_type s) { return s; }
   static result launched() {
     if (machine::here().fails_launch()) machine::here().breaks("a launch failed, as it was told to");
-    return answer();
+    return machine::here().refuses_launch() ? failed : answer();
   }
   static void touches(stream_type s, std::span<range const> reads, std::span<range const> writes) {
     machine::here().touches(s, {reads.begin(), reads.end()}, {writes.begin(), writes.end()});
@@ -269,18 +277,20 @@ struct launch {
     device& here = machine::here();
     if (blocks == 0 || threads == 0 || threads > 1024 || threads % 32 != 0)
       here.breaks("a launch of no blocks, or of no whole warps");
-    const bool endless = here.never_ends_launch(), fails = here.fails_kernel();
-    here.put(static_cast<stream_state*>(stream), [=, &here] {
-      if (endless) return false;
-      if (fails) {
-        here.breaks("a kernel failed, as it was told to");
-        return false;
-      }
-      std::vector<std::size_t> order(blocks);
-      std::iota(order.begin(), order.end(), std::size_t{0});
-      std::shuffle(order.begin(), order.end(), here.random());
-      for (std::size_t block : order) run_block(block);
-      return true;
+    here.put_anew(static_cast<stream_state*>(stream), [=, &here] {
+      const bool endless = here.never_ends_launch(), fails = here.fails_kernel();
+      return [=, &here] {
+        if (endless) return false;
+        if (fails) {
+          here.breaks("a kernel failed, as it was told to");
+          return false;
+        }
+        std::vector<std::size_t> order(blocks);
+        std::iota(order.begin(), order.end(), std::size_t{0});
+        std::shuffle(order.begin(), order.end(), here.random());
+        for (std::size_t block : order) run_block(block);
+        return true;
+      };
     });
   }
 };

@@ -1,7 +1,8 @@
 // A machine with GPUs that does not exist: device memory is the host's, streams are queues that are worked off late and in
 // an order that a seed draws, kernels run block by block in a shuffled order. What on a GPU would go wrong at times is an
 // error here, always: two streams that use the same memory without an event between them, memory used after it was freed,
-// work put into a stream that a capture has not joined, streams that wait in a circle.
+// streams that wait in a circle; in a capture, work in a stream that has not joined it or does not come back, and events that
+// are both the graph's own and asked for by the host.
 #pragma once
 #include <algorithm>
 #include <chrono>
@@ -33,13 +34,21 @@ struct stream_state;
 struct event_state {
   std::uint64_t recorded = 0, completed = 0;  // how often
   vector_clock clock;                         // what came before the last record
+  vector_clock captured_clock;                // the same, in a capture
+  bool is_of_graph = false;                   // last recorded in a capture, for its streams alone
 };
 struct stream_state {
   int number = 0;
   std::deque<std::function<bool()>> queue;  // each says whether it has ended
   vector_clock clock;
+  vector_clock captured_clock;  // counts what a capture takes
 };
-using captured_graph = std::vector<std::function<void()>>;
+struct captured_graph {
+  std::vector<std::function<void()>> work;
+  std::set<void const*> used;  // communicators whose calls are in it
+  stream_state* origin = nullptr;
+  bool lives = true;
+};
 
 inline void merge(vector_clock& into, vector_clock const& other) {
   into.resize(std::max(into.size(), other.size()));
@@ -52,8 +61,10 @@ struct machine_options {
   std::size_t memory_bytes = std::size_t{1} << 30;  // of a device
   int failing_allocation = -1;                      // the number, from 0, of the allocation of device 0 that fails
   int failing_launch = -1;                          // of device 0
+  int refused_launch = -1;                          // of device 0, which then goes on
   int failing_collective = -1;                      // of device 0: told when it begins
   int late_failing_collective = -1;                 // of device 0: told to it alone, when it has ended
+  int refused_call = -1;                            // of device 0: NCCL does not take it
   int endless_launch = -1;                          // of device 0: never ends
   int failing_kernel = -1;                          // of device 0: fails when it runs, after its launch was taken
   int failing_product = -1;                         // of device 0: cuBLASLt does not make it ready
@@ -129,12 +140,28 @@ class device {
   // Does it now, or writes it down while a capture runs.
   void issue(stream_state* s, std::function<void()> what) {
     if (capturing_ == nullptr) return what();
-    if (std::find(joined_.begin(), joined_.end(), s) == joined_.end())
-      breaks("work goes into a stream that has not joined the capture");
-    graph_.push_back(std::move(what));
+    if (!has_joined(s)) breaks("work goes into a stream that has not joined the capture");
+    tick(s->captured_clock, s);
+    graph_.work.push_back(std::move(what));
   }
   void record(event_state* e, stream_state* s) {
-    if (capturing_ != nullptr && std::find(joined_.begin(), joined_.end(), s) != joined_.end()) captured_events_.push_back(e);
+    e->is_of_graph = capturing_ != nullptr && has_joined(s);
+    put_record(e, s);
+    if (e->is_of_graph) captured_events_.push_back(e);
+    e->captured_clock = s->captured_clock;
+  }
+  // A node of a graph, which the host may ask for.
+  void record_for_host(event_state* e, stream_state* s) {
+    if (capturing_ == nullptr) return breaks("an event is recorded as a node of a graph outside of a capture");
+    std::erase(captured_events_, e);
+    e->is_of_graph = false;
+    put_record(e, s);
+  }
+  bool has_completed(event_state const* e) {
+    if (e->is_of_graph) breaks("the host asks for an event that is a graph's own");
+    return e->completed == e->recorded;
+  }
+  void put_record(event_state* e, stream_state* s) {
     issue(s, [=] {
       tick(s);
       e->clock = s->clock;
@@ -149,7 +176,10 @@ class device {
     if (capturing_ != nullptr) {
       if (std::find(captured_events_.begin(), captured_events_.end(), e) == captured_events_.end())
         breaks("a capture waits for an event from outside it");
-      else if (std::find(joined_.begin(), joined_.end(), s) == joined_.end()) joined_.push_back(s);
+      else if (!has_joined(s)) joined_.push_back(s);
+      merge(s->captured_clock, e->captured_clock);
+    } else if (e->is_of_graph) {
+      breaks("a stream waits for an event that is a graph's own");
     }
     issue(s, [=] {
       merge(s->clock, e->clock);
@@ -158,9 +188,13 @@ class device {
     });
   }
   void put(stream_state* s, std::function<bool()> what) {
+    put_anew(s, [=] { return what; });
+  }
+  // `make` gives what is done: for each launch of a graph another.
+  void put_anew(stream_state* s, std::function<std::function<bool()>()> make) {
     issue(s, [=] {
       tick(s);
-      s->queue.push_back(what);
+      s->queue.push_back(make());
     });
   }
   // What is put next into the stream reads and writes these: ordered after all that others do with them?
@@ -183,16 +217,37 @@ class device {
     capturing_ = s;
     joined_ = {s};
     captured_events_.clear();
-    graph_.clear();
+    graph_ = {};
+    for (auto const& each : streams_) each->captured_clock.clear();
   }
+  // None where something has gone wrong.
   captured_graph* end_capture(stream_state* s) {
     if (capturing_ != s) breaks("a capture ends that has not begun");
-    capturing_ = nullptr;
-    graphs_.push_back(std::make_unique<captured_graph>(std::move(graph_)));
-    graph_.clear();
+    for (stream_state* each : joined_)
+      if (at(s->captured_clock, each->number) < at(each->captured_clock, each->number))
+        breaks("a capture ends before all of its streams have come back");
+    abandon_capture();
+    if (broken()) return nullptr;
+    graphs_.push_back(std::make_unique<captured_graph>(std::exchange(graph_, {})));
+    graphs_.back()->origin = s;
     return graphs_.back().get();
   }
+  void abandon_capture() { capturing_ = nullptr; }
   bool capturing() const { return capturing_ != nullptr; }
+  void captures_call_of(void const* communicator) {
+    if (capturing()) graph_.used.insert(communicator);
+  }
+  bool is_in_graph(void const* communicator) const {
+    return std::any_of(graphs_.begin(), graphs_.end(),
+                       [&](auto const& each) { return each->lives && each->used.contains(communicator); });
+  }
+  void launch(captured_graph const* g, stream_state* s) {
+    if (g == nullptr || !g->lives) return breaks("a graph is launched that was destroyed");
+    if (g->origin != s) return breaks("a graph is launched into another stream than it was captured in");
+    ++graphs_launched_;
+    for (auto const& each : g->work) each();
+  }
+  int graphs_launched() const { return graphs_launched_; }
 
   // --- ranges: those that are open, and every one that was, with those around it
   void begin_range(std::string const& name) {
@@ -229,6 +284,9 @@ class device {
   std::mt19937& random() { return random_; }
   bool fails_collective() { return number_ == 0 && collectives_failed_++ == options_.failing_collective; }
   bool fails_collective_late() { return number_ == 0 && collectives_failed_late_++ == options_.late_failing_collective; }
+  bool refuses_call() { return number_ == 0 && calls_made_++ == options_.refused_call; }
+  int calls_made() const { return calls_made_; }
+  int kernels_begun() const { return endless_launches_; }
   bool never_ends_launch() { return number_ == 0 && endless_launches_++ == options_.endless_launch; }
   bool fails_kernel() { return number_ == 0 && kernels_failed_++ == options_.failing_kernel; }
   bool fails_product() { return number_ == 0 && products_failed_++ == options_.failing_product; }
@@ -236,6 +294,8 @@ class device {
   bool fails_communicator() { return number_ == 0 && communicators_failed_++ == options_.failing_communicator; }
   bool never_ends_group() { return number_ == 0 && endless_groups_++ == options_.endless_group; }
   bool is_absent() const { return number_ == options_.absent_device; }
+  int launches_made() const { return launches_made_; }
+  bool refuses_launch() const { return number_ == 0 && launches_made_ - 1 == options_.refused_launch; }
   bool fails_launch() { return number_ == 0 && launches_made_++ == options_.failing_launch; }
 
  private:
@@ -256,9 +316,11 @@ class device {
   static std::uint64_t at(vector_clock const& c, int stream) {
     return static_cast<std::size_t>(stream) < c.size() ? c[static_cast<std::size_t>(stream)] : 0;
   }
-  static void tick(stream_state* s) {
-    s->clock.resize(std::max(s->clock.size(), static_cast<std::size_t>(s->number) + 1));
-    ++s->clock[static_cast<std::size_t>(s->number)];
+  bool has_joined(stream_state const* s) const { return std::find(joined_.begin(), joined_.end(), s) != joined_.end(); }
+  static void tick(stream_state* s) { tick(s->clock, s); }
+  static void tick(vector_clock& clock, stream_state const* s) {
+    clock.resize(std::max(clock.size(), static_cast<std::size_t>(s->number) + 1));
+    ++clock[static_cast<std::size_t>(s->number)];
   }
   void access(stream_state* s, range const& r, bool write) {
     if (r.bytes == 0) return;
@@ -287,7 +349,7 @@ class device {
   std::map<std::byte*, std::unique_ptr<allocation>> memory_;
   std::size_t used_ = 0;
   int allocations_made_ = 0, launches_made_ = 0, collectives_failed_ = 0, collectives_failed_late_ = 0;
-  int endless_launches_ = 0, kernels_failed_ = 0;
+  int endless_launches_ = 0, kernels_failed_ = 0, calls_made_ = 0;
   int products_failed_ = 0, multiplications_failed_ = 0, communicators_failed_ = 0, endless_groups_ = 0;
   std::vector<std::unique_ptr<stream_state>> streams_;
   std::vector<std::unique_ptr<event_state>> events_;
@@ -300,6 +362,7 @@ class device {
   std::vector<event_state*> captured_events_;
   captured_graph graph_;
   std::vector<std::unique_ptr<captured_graph>> graphs_;
+  int graphs_launched_ = 0;
 };
 
 // One at a time: what the pretended libraries, which are static functions as the real ones are, work on.

@@ -27,6 +27,7 @@ struct rank_comm {
   std::uint64_t collectives = 0;
   std::map<std::pair<int, int>, std::uint64_t> transfers;
   std::string own_error;  // told to this rank alone
+  int under_way = 0;      // groups of calls that have not ended on the device
   bool ended = false;     // by destroy or abort
 };
 
@@ -69,12 +70,25 @@ struct nccl {
       made->shared = shared;
     }
     const bool all_came = made->shared->join(rank);
-    if (all_came && !machine::here().fails_communicator()) return success;
+    if (all_came && !machine::here().fails_communicator()) {
+      living.push_back(made);
+      return success;
+    }
     delete std::exchange(made, nullptr);
     return refuse(all_came ? "a communicator failed, as it was told to" : "not all ranks have come");
   }
-  static void destroy(comm_type c) { abort(c); }
+  static void destroy(comm_type c) {
+    check_that_it_ends(c, "destroyed");
+    end(c);
+  }
+  // In a group, all of whose communicators are told to stop before the first of them is waited for.
   static void abort(comm_type c) {
+    if (depth == 0) check_that_it_ends(c, "aborted");
+    else aborted.push_back(c);
+    end(c);
+  }
+  static void end(comm_type c) {
+    std::erase(living, c);
     c->ended = true;  // its tasks end without doing anything; it stays, as they point to it
     const std::scoped_lock lock(registry_mutex);
     ended.emplace_back(c);
@@ -90,6 +104,7 @@ struct nccl {
   }
   static result group_end() {
     if (--depth > 0) return success;
+    for (comm_type each : std::exchange(aborted, {})) check_that_it_ends(each, "aborted");
     if (machine::here().never_ends_group()) {
       machine::present->wait_for_end();
       waiting.clear();
@@ -97,6 +112,7 @@ struct nccl {
     }
     std::vector<posted> all = std::exchange(waiting, {});
     std::vector<stream_type> streams;
+    for (posted const& p : all) machine::here().captures_call_of(p.comm);
     for (posted const& p : all)
       if (std::find(streams.begin(), streams.end(), p.stream) == streams.end()) streams.push_back(p.stream);
     for (stream_type s : streams) {
@@ -132,6 +148,15 @@ struct nccl {
   }
 
  private:
+  // Where NCCL would wait for ever: its end waits for graphs that have calls of the communicator, and for all that is on the
+  // device, also calls of other communicators.
+  static void check_that_it_ends(comm_type c, char const* how) {
+    if (machine::here().is_in_graph(c))
+      machine::here().breaks(words({"a communicator is ", how, " while a graph has calls of it"}));
+    for (comm_type other : living)
+      if (other != c && other->under_way > 0)
+        machine::here().breaks(words({"a communicator is ", how, " while calls of another one are under way"}));
+  }
   static result refuse(std::string why) {
     last_error = std::move(why);
     return failed;
@@ -143,9 +168,11 @@ struct nccl {
   };
 
   static result post(nccl_call const& what, comm_type c, stream_type s) {
+    if (machine::here().refuses_call()) return refuse("a call was refused, as it was told to");
     const bool alone = depth == 0;
     if (alone) ++depth;
     waiting.push_back({what, c, s});
+    waiting.back().what.is_captured = machine::here().capturing();
     return alone ? group_end() : success;
   }
   // One task, which comes to all calls of the group at once and ends when all have. Numbers are given in the order of calls.
@@ -158,6 +185,7 @@ struct nccl {
     }
     constexpr char const* why = "a collective failed, as it was told to";
     const bool fails = machine::here().fails_collective(), fails_late = machine::here().fails_collective_late();
+    for (posted const& p : group) ++p.comm->under_way;
     machine::here().put(s, [group, numbers, fails, fails_late, arrived = false]() mutable {
       if (fails) group[0].comm->shared->breaks(why);
       bool all = true;
@@ -172,6 +200,8 @@ struct nccl {
               (moves ? comm->shared->has_ended(from, to, numbers[k], sends) : comm->shared->has_ended(numbers[k], comm->rank));
       }
       arrived = true;
+      if (all)
+        for (posted const& p : group) --p.comm->under_way;
       if (all && fails_late) group[0].comm->own_error = why;
       return all;
     });
@@ -179,6 +209,7 @@ struct nccl {
 
   inline static thread_local int depth = 0;
   inline static thread_local std::vector<posted> waiting;
+  inline static thread_local std::vector<comm_type> living, aborted;  // of this thread's device; in a group
   inline static thread_local std::string last_error;
   inline static std::mutex registry_mutex;
   inline static std::uint64_t ids_made = 0;

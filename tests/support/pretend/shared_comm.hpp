@@ -32,7 +32,8 @@ struct nccl_call {
   std::size_t count = 0;
   dtype type = f32;
   reduction how = reduction::sum;
-  int peer = 0;  // or root
+  int peer = 0;              // or root
+  bool is_captured = false;  // which is so for all its members or for none
 };
 
 // One communicator, as the devices of this process share it.
@@ -65,9 +66,20 @@ class shared_comm {
   void note(std::string why) {
     if (error_.empty()) error_ = std::move(why);
   }
-  static bool alike(nccl_call const& a, nccl_call const& b) {
+  // Notes what makes a call another one than its members' elsewhere.
+  bool agrees(nccl_call const& a, nccl_call const& b) {
     const bool has_root = a.kind == call_kind::broadcast || a.kind == call_kind::reduce;
-    return a.kind == b.kind && a.count == b.count && a.type == b.type && a.how == b.how && (!has_root || a.peer == b.peer);
+    if (a.kind != b.kind || a.count != b.count || a.type != b.type || a.how != b.how || (has_root && a.peer != b.peer))
+      note("members of one collective make different calls");
+    else if (a.is_captured != b.is_captured) note("some members of a collective have captured it and others not");
+    else return true;
+    return false;
+  }
+  bool fit(nccl_call const& send, nccl_call const& receive) {
+    if (send.count != receive.count) note("a receive takes another number of bytes than its send gives");
+    else if (send.is_captured != receive.is_captured) note("one side of a transfer was captured and the other not");
+    else return true;
+    return false;
   }
   static void run(std::vector<std::optional<nccl_call>>& all) {
     if (all[0]->how == reduction::max && all[0]->type == f64) run_typed<std::int64_t>(all);  // keys
@@ -146,7 +158,7 @@ class comm_in_memory final : public shared_comm {
     std::vector<std::optional<nccl_call>>& all = open_[number];
     all.resize(static_cast<std::size_t>(ranks_));
     for (auto const& other : all)
-      if (other && !alike(*other, c)) return note("members of one collective make different calls");
+      if (other && !agrees(*other, c)) return;
     all[static_cast<std::size_t>(rank)] = c;
     for (auto const& each : all)
       if (!each) return;
@@ -163,7 +175,7 @@ class comm_in_memory final : public shared_comm {
     auto& [send, receive] = transfers_[{from, to, number}];
     (c.kind == call_kind::send ? send : receive) = c;
     if (!send || !receive) return;
-    if (send->count != receive->count) return note("a receive takes another number of bytes than its send gives");
+    if (!fit(*send, *receive)) return;
     std::memcpy(receive->to, send->from, send->count);
     done_.insert({from, to, number});
   }

@@ -52,9 +52,8 @@ template <class Library> class nccl_communicator {
 
   int rank() const { return rank_; }
   int size() const { return world_->size(); }
-  traffic_counts traffic() const {
-    return traffic_;
-  }  // of what was put into streams directly; a graph's launches are not counted
+  traffic_counts traffic() const { return traffic_; }
+  void count_again(traffic_counts const& of_graph) { traffic_ += of_graph; }
 
   void all_reduce(std::size_t group, std::span<joined_call const> calls, dtype type, reduction how, stream_type stream) {
     const grouped whole(*this, static_cast<int>(group));
@@ -123,10 +122,7 @@ template <class Library> class nccl_communicator {
   }
 
   void look() {
-    if (world_->is_aborted()) {
-      abort_comms();
-      throw aborted("all ranks stop: " + world_->reason());
-    }
+    if (world_->is_aborted()) throw aborted("all ranks stop: " + world_->reason());
     for (std::size_t g = 0; g < comms_.size(); ++g)
       if (comms_[g] != no_comm)
         if (const auto answer = Library::asynchronous_error(comms_[g]); answer != Library::success)
@@ -197,19 +193,24 @@ template <class Library> class nccl_communicator {
                                               words_of_use(group), ": ", Library::text(answer)}));
     return made;
   }
+  // Each waits until the device has done what NCCL gave it, and until no graph holds calls of it any more. The device may be in
+  // a call of another communicator, for ranks that never come: only when all are told to stop does any of them end.
   void abort_comms() {
     if (std::exchange(ended_, true)) return;
-    end_each("ncclCommAbort", Library::abort);
+    if (std::all_of(comms_.begin(), comms_.end(), [](comm_type each) { return each == no_comm; })) return;
+    const typename watchdog<Library>::watched until_they_have_ended(watchdog_, {"ncclCommAbort", -1, true});
+    (void)Library::group_start();
+    for (comm_type& each : comms_)
+      if (each != no_comm) Library::abort(std::exchange(each, no_comm));
+    (void)Library::group_end();
   }
   void end() {
+    if (world_->is_aborted()) abort_comms();
     if (std::exchange(ended_, true)) return;
-    end_each("ncclCommDestroy", Library::destroy);
-  }
-  void end_each(std::string_view what, void (*by)(comm_type)) {
     for (std::size_t c = 0; c < comms_.size(); ++c) {
       if (comms_[c] == no_comm) continue;
-      const typename watchdog<Library>::watched until_it_has_ended(watchdog_, {what, group_of(c), true});
-      by(std::exchange(comms_[c], no_comm));
+      const typename watchdog<Library>::watched until_it_has_ended(watchdog_, {"ncclCommDestroy", group_of(c), true});
+      Library::destroy(std::exchange(comms_[c], no_comm));
     }
   }
 

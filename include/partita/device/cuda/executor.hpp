@@ -3,22 +3,23 @@
 // The calling thread puts every instruction of a step into one of two streams, in the order of the program, and then waits
 // for the device. An instruction that waits for the other lane waits for an event in the other stream, so the host waits
 // for nothing between. The step's numbers (learning rate, step, seed) are read from device memory: a step that was captured
-// as a graph is launched again as it is.
+// as a graph, with what NCCL puts into the streams, is launched again as it is.
 #pragma once
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <thread>
+#include <type_traits>
 #include <utility>
 
 #include <partita/core/list.hpp>
 #include <partita/core/words.hpp>
 #include <partita/device/cpu/finite.hpp>
+#include <partita/device/cuda/captured_graph.hpp>
 #include <partita/device/cuda/scope_ranges.hpp>
 #include <partita/device/cuda/tasks.hpp>
 #include <partita/program/communication_error.hpp>
@@ -33,7 +34,7 @@ inline int group_of(program const& p, instruction const& i) {
 }
 
 struct executor_options {
-  bool capture = false;          // the step as a graph: where no other device takes part
+  bool capture = false;          // the step as a graph: on all ranks or on none, each of which has a process of its own
   double timeout_seconds = 300;  // for which no communication may make progress
   unsigned most_blocks = 1024;   // of a launch, of 256 threads; of as many more as they are smaller
 };
@@ -73,15 +74,13 @@ template <class Api, class Communicator> class device_executor {
     }
     for (std::size_t at : lanes[1]) {
       if (!is_communication(what.instructions[at].kind)) continue;
-      communications_.push_back({at, new_event(), event_of_[at] != none ? event_of_[at] : new_event()});
-      event_of_[at] = communications_.back().ended;
+      // In a capture an event is either for a stream that waits or for the host, and elsewhere for both.
+      if (!options.capture && event_of_[at] == none) event_of_[at] = new_event();
+      communications_.push_back({at, new_event(), options.capture ? new_event() : event_of_[at]});
     }
   }
   device_executor(device_executor const&) = delete;
   device_executor& operator=(device_executor const&) = delete;
-  ~device_executor() {
-    if (graph_of_step_) Api::destroy_graph(*graph_of_step_);
-  }
 
   // Runs the program once; all ranks of the communicator do so together. If that fails on any rank, all of them stop and
   // this throws error, which names rank, op and pass. Afterwards the executor runs no more.
@@ -89,20 +88,10 @@ template <class Api, class Communicator> class device_executor {
     check_usable(step);
     try {
       *new (shared_host_.data()) step_context = step;
-      if (!options_.capture) put();
-      else if (!graph_of_step_ && !warm_) {  // libraries may allocate on their first call, which a capture forbids
-        put();
-        warm_ = true;
-      } else {
-        if (!graph_of_step_) {
-          check<Api>(Api::begin_capture(compute_.get()), "capturing a step");
-          put();
-          typename Api::graph_type made{};
-          check<Api>(Api::end_capture(compute_.get(), made), "capturing a step");
-          graph_of_step_ = made;
-        }
-        check<Api>(Api::launch_graph(*graph_of_step_, compute_.get()), "launching a step");
-      }
+      // Libraries allocate and NCCL connects ranks in their first calls, which a capture forbids.
+      if (options_.capture && warm_) launch();
+      else put();
+      warm_ = true;
       at_ = nullptr;
       wait_for_device();
       fault_record found;
@@ -176,6 +165,19 @@ template <class Api, class Communicator> class device_executor {
     return events_.size() - 1;
   }
 
+  // The step as a graph, which the first call makes.
+  void launch() {
+    if (graph_of_step_.is_made()) comm_->count_again(traffic_of_step_);
+    else {
+      const auto before = comm_->traffic();
+      graph_of_step_.begin();
+      put();
+      graph_of_step_.finish();
+      traffic_of_step_ = comm_->traffic() - before;
+    }
+    graph_of_step_.launch();
+  }
+
   // Everything of a step, into the streams.
   void put() {
     typename Api::stream_type const streams[2]{compute_.get(), communication_.get()};
@@ -191,8 +193,10 @@ template <class Api, class Communicator> class device_executor {
       const auto stream = streams[number_of(i.where)];
       if (awaits_[at] != none)
         check<Api>(Api::wait(stream, events_[event_of_[awaits_[at]]].get()), "waiting for the other stream");
-      if (is_communication(i.kind)) check<Api>(Api::record(events_[communications_[next++].started].get(), stream), "an event");
+      if (is_communication(i.kind)) mark(communications_[next].started, stream);
       put(i, at, stream);
+      if (is_communication(i.kind))
+        if (const std::size_t ended = communications_[next++].ended; ended != event_of_[at]) mark(ended, stream);
       if (event_of_[at] != none) check<Api>(Api::record(events_[event_of_[at]].get(), stream), "an event");
     }
     at_ = nullptr;
@@ -207,6 +211,11 @@ template <class Api, class Communicator> class device_executor {
     if (!is_communication(i.kind)) return;
     communicate(i, stream);
     tasks_.put_after(at, stream);
+  }
+  // Records an event that the host asks for.
+  void mark(std::size_t which, typename Api::stream_type stream) {
+    const auto e = events_[which].get();
+    check<Api>(graph_of_step_.is_open() ? Api::record_for_host(e, stream) : Api::record(e, stream), "an event");
   }
   void order(typename Api::stream_type first, event<Api> const& between, typename Api::stream_type then) {
     check<Api>(Api::record(between.get(), first), "an event");
@@ -241,14 +250,12 @@ template <class Api, class Communicator> class device_executor {
       const auto answer = Api::query(compute_.get());
       if (answer == Api::success) return look(communications_.size(), communications_.size());
       if (answer != Api::not_ready) check<Api>(answer, "the step");
-      if (!graph_of_step_) {  // events of a graph cannot be asked
-        const std::size_t before = started + ended;
-        while (started < communications_.size() &&
-               Api::query_event(events_[communications_[started].started].get()) == Api::success)
-          comm_->note_started(group_of(communications_[started++].at));
-        while (ended < started && Api::query_event(events_[communications_[ended].ended].get()) == Api::success) ++ended;
-        if (started + ended != before) last_progress = clock::now();
-      }
+      const std::size_t before = started + ended;
+      while (started < communications_.size() &&
+             Api::query_event(events_[communications_[started].started].get()) == Api::success)
+        comm_->note_started(group_of(communications_[started++].at));
+      while (ended < started && Api::query_event(events_[communications_[ended].ended].get()) == Api::success) ++ended;
+      if (started + ended != before) last_progress = clock::now();
       look(ended, started);
       // Who waits in a collective speaks first: it knows in which, and who is missing.
       const double limit = options_.timeout_seconds * (started > ended ? 1 : 2);
@@ -263,7 +270,6 @@ template <class Api, class Communicator> class device_executor {
     try {
       comm_->look();
     } catch (communication_error const& e) {
-      if (graph_of_step_) throw;  // of which nothing is known
       std::size_t which = communications_.size();
       for (std::size_t c = communications_.size(); c-- > 0;)
         if (group_of(communications_[c].at) == e.group && (which == communications_.size() || c >= ended)) which = c;
@@ -327,7 +333,7 @@ template <class Api, class Communicator> class device_executor {
   }
   int group_of(std::size_t at) const { return on_cuda::group_of(*program_, program_->instructions[at]); }
   [[noreturn]] void give_up(std::size_t ended, std::size_t started) {
-    if (ended == started || graph_of_step_) throw_error({"it has made no progress for ", 2 * options_.timeout_seconds, " s"});
+    if (ended == started) throw_error({"it has made no progress for ", 2 * options_.timeout_seconds, " s"});
     at_ = &program_->instructions[communications_[ended].at];
     throw_error(
         {"did not end within ", options_.timeout_seconds, " s", comm_->words_of_missing(group_of(communications_[ended].at))});
@@ -351,6 +357,7 @@ template <class Api, class Communicator> class device_executor {
     }
     const std::string where = at_ != nullptr ? words_of(*program_, *graph_, *at_) : std::string("the step");
     message_ = words({"rank ", program_->rank, ", ", where, ": ", what});
+    graph_of_step_.end();  // before the communicators, which wait for graphs that have calls of them
     comm_->abort(words({where, ": ", what}));
   }
 
@@ -368,9 +375,10 @@ template <class Api, class Communicator> class device_executor {
   scope_ranges<Api> ranges_;
   list<std::size_t> awaits_, event_of_;  // by instruction: whom it waits for; its event, in events_
   list<communication_events> communications_;
-  std::optional<typename Api::graph_type> graph_of_step_;
-  mutable instruction const* at_ = nullptr;  // what is being put, or is to blame
-  list<std::byte> seen_;                     // of the device's memory
+  captured_graph<Api> graph_of_step_{compute_};
+  std::decay_t<decltype(std::declval<Communicator const&>().traffic())> traffic_of_step_;  // as a graph
+  mutable instruction const* at_ = nullptr;                                                // what is being put, or is to blame
+  list<std::byte> seen_;                                                                   // of the device's memory
   std::exception_ptr failure_;
   std::chrono::steady_clock::time_point failed_at_{};
   std::string message_;

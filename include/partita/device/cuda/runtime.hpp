@@ -57,6 +57,8 @@ struct runtime {
   static result create_event(event_type& e) { return {cudaEventCreateWithFlags(&e, cudaEventDisableTiming)}; }
   static void destroy_event(event_type e) { (void)cudaEventDestroy(e); }
   static result record(event_type e, stream_type s) { return {cudaEventRecord(e, s)}; }
+  // In a capture: a node of the graph. Each launch of the graph records the event anew, and the host may ask for it.
+  static result record_for_host(event_type e, stream_type s) { return {cudaEventRecordWithFlags(e, s, cudaEventRecordExternal)}; }
   static result wait(stream_type s, event_type e) { return {cudaStreamWaitEvent(s, e, 0)}; }
   static result query(stream_type s) { return forgotten({cudaStreamQuery(s)}); }
   static result query_event(event_type e) { return forgotten({cudaEventQuery(e)}); }
@@ -83,7 +85,14 @@ struct runtime {
     (void)cudaGraphDestroy(captured);
     return {answer};
   }
+  // Of a capture that something has ended early: its streams then take work again.
+  static void abandon_capture(stream_type s) {
+    cudaGraph_t captured = nullptr;
+    (void)forgotten({cudaStreamEndCapture(s, &captured)});
+    if (captured != nullptr) (void)cudaGraphDestroy(captured);
+  }
   static result launch_graph(graph_type g, stream_type s) { return {cudaGraphLaunch(g, s)}; }
+  // One that runs is freed when it has ended.
   static void destroy_graph(graph_type g) { (void)cudaGraphExecDestroy(g); }
 
   // --- ranges that a profiler shows, where the toolkit has NVTX. Without a profiler a call is a branch.
