@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <numeric>
+#include <string>
 
 #include <partita/comm/processes.hpp>
 
@@ -47,5 +48,22 @@ TEST_CASE("everybody learns what one has, and whether any says so") {
   CHECK(pt::broadcast(together(), "") == "");
   CHECK(pt::any(together(), me == size - 1));
   CHECK(!pt::any(together(), false));
+  pt::barrier(together());
+}
+
+TEST_CASE("who is asked answers beside its calls, also while it waits in one") {
+  const int size = together().size(), me = together().rank();
+  const int which = together().on_question([me](std::string const& question) { return question + std::to_string(me); });
+  CHECK((size == 1 || which >= 0));
+  pt::barrier(together());
+  if (me == size - 1) {
+    const auto answers = together().ask(which, "number ", 10);
+    REQUIRE(answers.size() == static_cast<std::size_t>(size));
+    for (int rank = 0; rank < size; ++rank) {
+      auto const& answer = answers[static_cast<std::size_t>(rank)];
+      CHECK(answer.has_value() == (rank != me));
+      if (answer) CHECK(*answer == "number " + std::to_string(rank));
+    }
+  }
   pt::barrier(together());
 }

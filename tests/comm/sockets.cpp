@@ -83,6 +83,28 @@ TEST_CASE("who fails stops all, also those that make no call") {
   for (std::string const& t : thrown) CHECK(t == "all processes stop: process 2 failed first: no memory");
 }
 
+TEST_CASE("processes ask one another beside their calls, and who waits in one answers all the same") {
+  const auto thrown = each_of(4, [](pt::socket_processes& p) {
+    auto answers = [&](char const* word) {
+      return p.on_question([&p, word](std::string const& q) { return word + std::to_string(p.rank()) + q; });
+    };
+    const int first = answers("first "), second = answers("second ");
+    pt::barrier(p);
+    if (p.rank() != 2)
+      for (int which : {second, first, second + 1}) {
+        const auto all = p.ask(which, " of " + std::to_string(p.rank()), 10);
+        for (int r = 0; r < 4; ++r) {
+          const std::string words = std::to_string(r) + " of " + std::to_string(p.rank());
+          auto const& answer = all[static_cast<std::size_t>(r)];
+          REQUIRE(answer.has_value() == (r != p.rank()));
+          if (answer) CHECK(*answer == (which == first ? "first " + words : which == second ? "second " + words : ""));
+        }
+      }
+    pt::barrier(p);
+  });
+  for (std::string const& t : thrown) CHECK(t.empty());
+}
+
 TEST_CASE("processes that want different things are told so") {
   const auto thrown = each_of(3, [](pt::socket_processes& p) { (void)pt::gather(p, 1, p.rank() == 1 ? "a loss" : "a norm"); });
   for (std::string const& t : thrown)
@@ -119,8 +141,8 @@ TEST_CASE("news of a length that no news has end the training, not the process")
   const int port = free_port();
   std::thread other([port] {
     auto [both, answer] = second_process(port);
-    const std::uint32_t length = 0xffffffff;
-    both[1].send(&length, sizeof length);
+    const std::uint32_t first_of_six[6]{0xffffffff};  // the length of a text that follows, and what it is
+    both[1].send(&first_of_six, sizeof first_of_six);
     char nothing = 0;
     CHECK_FALSE(both[0].receive(&nothing, 1));  // process 0 stops at once
   });

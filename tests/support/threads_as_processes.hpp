@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <numeric>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -45,10 +46,15 @@ class thread_processes {
   }
 
  private:
+  using answerer = std::function<std::string(std::string const&)>;
   struct one final : processes {
     thread_processes* all;
     int me;
-    one(thread_processes& of, int number) : all(&of), me(number) {}
+    std::vector<answerer> answers;
+    one(thread_processes& of, int number) : all(&of), me(number) {
+      const std::scoped_lock lock(all->mutex_);
+      all->living_.push_back(this);
+    }
     ~one() override { all->forget(me); }
     int rank() const override { return me; }
     int size() const override { return all->size_; }
@@ -57,6 +63,14 @@ class thread_processes {
     }
     void abort(std::string reason) override { all->abort(me, std::move(reason)); }
     void on_abort(std::function<void(std::string const&)> then) override { all->hear(me, std::move(then)); }
+    int on_question(answerer answer) override {
+      const std::scoped_lock lock(all->mutex_);
+      answers.push_back(std::move(answer));
+      return static_cast<int>(answers.size()) - 1;
+    }
+    list<std::optional<std::string>> ask(int which, std::string const& question, double) override {
+      return all->ask(me, static_cast<std::size_t>(which), question);
+    }
   };
 
   void gather(int me, void const* mine, void* whole, std::span<std::size_t const> bytes) {
@@ -94,6 +108,15 @@ class thread_processes {
   void forget(int me) {
     const std::scoped_lock lock(mutex_);
     std::erase_if(listeners_, [&](auto const& each) { return each.first == me; });
+    std::erase_if(living_, [&](one const* each) { return each->me == me; });
+  }
+  list<std::optional<std::string>> ask(int me, std::size_t which, std::string const& question) {
+    const std::scoped_lock lock(mutex_);
+    list<std::optional<std::string>> all(static_cast<std::size_t>(size_));
+    for (one const* each : living_)
+      if (each->me != me && which < each->answers.size())
+        all[static_cast<std::size_t>(each->me)] = each->answers[which](question);
+    return all;
   }
 
   int size_, came_ = 0;
@@ -103,6 +126,7 @@ class thread_processes {
   std::vector<std::byte> buffer_;
   std::string reason_;
   std::vector<std::pair<int, std::function<void(std::string const&)>>> listeners_;
+  std::vector<one const*> living_;
 };
 
 }  // namespace partita::testing

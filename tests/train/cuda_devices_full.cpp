@@ -149,7 +149,8 @@ TEST_CASE("three dimensions at once, at uneven sizes, for several steps") {
 
 namespace {
 // Two processes, as threads, with two of the pretended GPUs each: f(engine, process) on both; what each throws.
-template <class F> std::vector<std::string> two_processes(both& b, grid_plan const& plan, int port, F f) {
+template <class F>
+std::vector<std::string> two_processes(both& b, grid_plan const& plan, int port, F f, double timeout_seconds = 20) {
   std::vector<std::string> thrown(2);
   auto process = [&](int me) {
     try {
@@ -157,10 +158,10 @@ template <class F> std::vector<std::string> two_processes(both& b, grid_plan con
           std::make_shared<pt::socket_processes>(pt::meeting_place{.rank = me, .size = 2, .port = port, .timeout_seconds = 20});
       pt::plan_base made(*b.on_gpu.graph);
       plan(made);
-      pt::detail::engine gpu(
-          *b.on_gpu.graph, b.on_gpu.losses, std::move(made),
-          std::make_unique<source>(pt::on_cuda::cuda_options{.place = me, .timeout_seconds = 20}, b.on_gpu, together),
-          both::options());
+      pt::detail::engine gpu(*b.on_gpu.graph, b.on_gpu.losses, std::move(made),
+                             std::make_unique<source>(pt::on_cuda::cuda_options{.place = me, .timeout_seconds = timeout_seconds},
+                                                      b.on_gpu, together),
+                             both::options());
       f(gpu, me);
     } catch (pt::error const& e) { thrown[static_cast<std::size_t>(me)] = e.what(); }
   };
@@ -220,6 +221,24 @@ TEST_CASE("a checkpoint of two processes with pretended GPUs goes on on one GPU 
   fs::remove(file);
   const batch data(b.sizes, 7);
   CHECK(gpu->step(data.feeds()) == doctest::Approx(cpu->step(data.feeds())).epsilon(1e-5));
+}
+
+TEST_CASE("where a rank of one of two processes never comes, both say which and in what") {
+  both b;
+  for (grid_plan const& plan : {grid_plan{.data = 4}, grid_plan{.stages = 4, .micro_batches = 2}}) {
+    const pretend::machine machine({.devices = 4, .endless_launch = 9});  // of rank 0
+    const batch data(b.sizes, 6);
+    const auto thrown = two_processes(
+        b, plan, free_port(), [&](pt::detail::engine& gpu, int) { gpu.step(data.feeds()); }, 1);
+    for (std::string const& words : thrown) {
+      CAPTURE(words);
+      CHECK(words.find("did not end within 1") != std::string::npos);
+      // In a pipeline a stage waits for the one before it, which may wait itself.
+      CHECK(words.find(plan.data == 4 ? "; rank 0 of process 0 has not begun it" : " has not begun it") != std::string::npos);
+      CHECK((words.find("rank ") == 0 || words.find(" failed first: rank ") != std::string::npos));
+    }
+    CHECK(machine.last_words() == "");
+  }
 }
 
 TEST_CASE("where one of two processes fails the other one stops, with its reason") {

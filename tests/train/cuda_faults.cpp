@@ -153,6 +153,17 @@ TEST_CASE("a collective fails on one rank, or one never comes to it") {
   }
 }
 
+TEST_CASE("communicators whose collectives hang are ended together, not one after another") {
+  for (small_plan const& plan : {four, stages})
+    for (int which : {0, 9}) {
+      const pretend::machine machine({.devices = 4, .endless_launch = which});
+      const std::string words = thrown(plan);
+      CAPTURE(words);
+      CHECK(has(words, "did not end within 0.3"));
+      CHECK(machine.last_words() == "");  // no call of NCCL hung
+    }
+}
+
 TEST_CASE("cuBLASLt refuses a product when it is made ready, or when it is put") {
   for (int which : {0, 2}) {
     for (bool ready : {true, false}) {
@@ -190,12 +201,16 @@ TEST_CASE("a rank that never comes, or a call that never returns, ends the proce
   CAPTURE(endless);
   CHECK(endless.find("rank 0, ncclGroupEnd, group 0 {0, 1} (first for ") == 0);
   CHECK(has(endless, "so this process ends"));
+  const std::string abort = last_words({.devices = 2, .failing_kernel = 3, .endless_abort = 0});
+  CAPTURE(abort);
+  CHECK(abort.find("rank 0, ncclCommAbort, all its communicators, has not returned within 1.") == 0);
+  CHECK(has(abort, "; all ranks stop: rank 0 failed first: "));
 }
 
 TEST_CASE("a call that may wait for late ranks is given up only once a rank has failed") {
   const pretend::machine machine;
   pt::nccl_world world(2, {}, {0}, 0.1);
-  pt::watchdog<pretend::nccl> by(world, [](auto const& call) { return std::string(call.what); });
+  pt::watchdog<pretend::nccl> by(world, [](auto const& call, double) { return std::string(call.what) + ", has not returned"; });
   const pt::watchdog<pretend::nccl>::watched call(by, {"ncclCommDestroy", -1, true});
   std::this_thread::sleep_for(std::chrono::milliseconds(1200));
   CHECK(machine.last_words() == "");
@@ -203,7 +218,7 @@ TEST_CASE("a call that may wait for late ranks is given up only once a rank has 
   const auto begin = std::chrono::steady_clock::now();
   machine.wait_for_end();
   CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(10));
-  CHECK(machine.last_words().find("ncclCommDestroy, has not returned within 1.") == 0);
+  CHECK(machine.last_words().find("ncclCommDestroy, has not returned") == 0);
   CHECK(has(machine.last_words(), "; all ranks stop: rank 1 failed. No call of NCCL can be interrupted"));
 }
 
@@ -252,19 +267,6 @@ TEST_CASE("a process without the first rank of any group sets the order of launc
     setenv(name, "0", 1);
   }
   setenv(name, "1", 1);
-}
-
-TEST_CASE("a time-out says what is known of the ranks of this process, and which ranks others have") {
-  pt::nccl_world world(4, {{0, 1}, {0, 1, 2}, {0, 3}}, {0, 1, 2});
-  for (int group = 0; group < 3; ++group) world.note_started(0, group);
-  world.note_started(1, 0);
-  CHECK(world.words_of_missing(0, 0) == "; all have begun it, of group 0 {0, 1}");
-  CHECK(world.words_of_missing(0, 1) == "; ranks 1, 2 have not begun it");
-  const std::string unknown = "; rank 3 is in it too, in other processes, of which is not known here whether they have";
-  CHECK(world.words_of_missing(0, 2) == "; the ranks of this process have begun it" + unknown);
-  world.note_started(0, -1);
-  world.note_started(2, -1);
-  CHECK(world.words_of_missing(0, -1) == "; rank 1 has not begun it" + unknown);
 }
 
 TEST_CASE("members of one collective make different calls") {
@@ -429,6 +431,7 @@ TEST_CASE("what goes wrong in a captured step is said as in one that is not, and
     CHECK(endless == thrown({.endless_launch = kernels}, false));
     CHECK(endless[1].find("rank 1, all_reduce of ") == 0);
     CHECK(has(endless[1], "did not end within 0.3"));
+    CHECK(has(endless[1], "; rank 0 of process 0 has not begun it"));
     CHECK(has(endless[0], "process 1 failed first: rank 1, all_reduce of "));
     for (bool late : {false, true}) {
       const auto words = thrown(late ? pretend::machine_options{.late_failing_collective = calls + 1}

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <functional>
 #include <numeric>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -31,6 +32,22 @@ class processes {
   // `then` is called at most once, on any thread, with the reason when a process has failed: by models that hear of it while
   // no call is made.
   virtual void on_abort(std::function<void(std::string const&)> then) { static_cast<void>(then); }
+
+  // Questions stand beside the order of calls: one process asks, at any time, and the others answer while they compute or wait.
+  // `answer` is called on any thread and waits for nobody. Every process gives its answers in the same order; returns which it
+  // is, for `ask`. By models that cannot ask: below 0.
+  virtual int on_question(std::function<std::string(std::string const&)> answer) {
+    static_cast<void>(answer);
+    return -1;
+  }
+  // From any thread: what each process has answered when all others have, when `seconds` are over or when a process has failed.
+  // Of those that have not, and of this one, nothing.
+  virtual list<std::optional<std::string>> ask(int which, std::string const& question, double seconds) {
+    static_cast<void>(which), static_cast<void>(question), static_cast<void>(seconds);
+    return list<std::optional<std::string>>(static_cast<std::size_t>(size()));
+  }
+  // The process without which the others do not hear of one another; below 0 where there is none.
+  virtual int passes_on() const { return -1; }
 };
 
 class one_process final : public processes {

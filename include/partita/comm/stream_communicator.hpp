@@ -21,8 +21,10 @@ namespace partita {
 //                    (device/cuda/keys.hpp).
 // exchange           all transfers progress together. Between two ranks they are matched by their order.
 // look               throws `aborted` once any rank has called `abort`, and communication_error where a call has failed
-// meanwhile. note_started       the next collective of a group (-1: an exchange) has begun on this rank's device.
-// words_of_missing   of the rank's last collective of the group that was noted: "; rank 2 has not begun it".
+//                    meanwhile.
+// note_started       the next collective of a group, or exchange, has begun on this rank's device.
+// words_of_missing   of the rank's last collective of the group, or exchange (-1), that was noted: "; rank 2 has not begun
+//                    it". May take seconds, to ask.
 // traffic            of what was put into streams, and what count_again adds: a graph that was captured is launched again.
 // abort              the first call counts. No graph has calls of the communicator any more: NCCL would wait for its end.
 template <class C, class Stream>
@@ -39,6 +41,7 @@ concept stream_communicator = requires(C& c, const C& reader, std::size_t group,
   c.exchange(transfers, transfers, stream);
   c.look();
   c.note_started(noted);
+  c.note_started(transfers, transfers);
   { reader.words_of_missing(noted) } -> std::same_as<std::string>;
   c.count_again(reader.traffic());
   c.abort(reason);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <numeric>
 #include <optional>
@@ -57,11 +58,7 @@ template <class Api, class Library> class cuda_devices final : public local_devi
       : sets_(std::move(sets)), ranks_(std::move(here)), together_(&together), devices_(ranks_.size()), threads_(ranks_.size()) {
     for (list<program> const& set : sets_)
       worlds_.push_back(std::make_shared<nccl_world>(world_size, set[0].groups, ranks_, wanted.timeout_seconds));
-    together.on_abort(
-        [worlds = std::vector<std::weak_ptr<nccl_world>>(worlds_.begin(), worlds_.end())](std::string const& reason) {
-          for (std::weak_ptr<nccl_world> const& each : worlds)
-            if (const auto world = each.lock()) world->abort(reason);
-        });
+    for (auto const& world : worlds_) nccl_world::join(world, together);
     // NCCL wants a call captured on all its ranks or on none, and only in processes of one device.
     captures_ = !any(together, !wanted.capture || ranks_.size() > 1);
     if (world_size > 1) keep_launch_order();  // while this thread is alone with the environment
@@ -87,7 +84,12 @@ template <class Api, class Library> class cuda_devices final : public local_devi
   }
   cuda_devices(cuda_devices const&) = delete;
   cuda_devices& operator=(cuda_devices const&) = delete;
-  ~cuda_devices() override { end(); }
+  // Where an exception takes them away other processes may wait for their ranks, and hear that they do so in vain.
+  ~cuda_devices() override {
+    if (std::uncaught_exceptions() > exceptions_before_ && together_->size() > 1)
+      for (auto const& world : worlds_) world->abort("an exception ended it");
+    end();
+  }
 
   std::span<int const> here() const override { return ranks_; }
   program const& what(std::size_t set, int rank) const override { return sets_[set][index(rank)]; }
@@ -302,6 +304,7 @@ template <class Api, class Library> class cuda_devices final : public local_devi
   list<std::shared_ptr<nccl_world>> worlds_;  // by set
   list<std::unique_ptr<device>> devices_;     // by rank of this process
   std::string failed_;
+  int exceptions_before_ = std::uncaught_exceptions();
   mutable device_threads threads_;
 };
 

@@ -72,6 +72,7 @@ struct machine_options {
   int failing_communicator = -1;                    // of device 0
   int absent_device = -1;                           // waits for ever where it makes a communicator, so that others wait for it
   int endless_group = -1;                           // of NCCL's calls of device 0: its end does not return
+  int endless_abort = -1;                           // of NCCL's communicators of device 0: its end does not return
   int driver = 13000;                               // the CUDA that the driver is for; 0: no driver
   int nccl_version = 22809;                         // of the library that is loaded
 };
@@ -293,6 +294,7 @@ class device {
   bool fails_multiplication() { return number_ == 0 && multiplications_failed_++ == options_.failing_multiplication; }
   bool fails_communicator() { return number_ == 0 && communicators_failed_++ == options_.failing_communicator; }
   bool never_ends_group() { return number_ == 0 && endless_groups_++ == options_.endless_group; }
+  bool never_ends_abort() { return number_ == 0 && endless_aborts_++ == options_.endless_abort; }
   bool is_absent() const { return number_ == options_.absent_device; }
   int launches_made() const { return launches_made_; }
   bool refuses_launch() const { return number_ == 0 && launches_made_ - 1 == options_.refused_launch; }
@@ -351,6 +353,7 @@ class device {
   int allocations_made_ = 0, launches_made_ = 0, collectives_failed_ = 0, collectives_failed_late_ = 0;
   int endless_launches_ = 0, kernels_failed_ = 0, calls_made_ = 0;
   int products_failed_ = 0, multiplications_failed_ = 0, communicators_failed_ = 0, endless_groups_ = 0;
+  int endless_aborts_ = 0;
   std::vector<std::unique_ptr<stream_state>> streams_;
   std::vector<std::unique_ptr<event_state>> events_;
   std::vector<access_record> history_;

@@ -104,7 +104,10 @@ struct nccl {
   }
   static result group_end() {
     if (--depth > 0) return success;
-    for (comm_type each : std::exchange(aborted, {})) check_that_it_ends(each, "aborted");
+    for (comm_type each : std::exchange(aborted, {})) {
+      check_that_it_ends(each, "aborted");
+      if (machine::here().never_ends_abort()) machine::present->wait_for_end();
+    }
     if (machine::here().never_ends_group()) {
       machine::present->wait_for_end();
       waiting.clear();

@@ -10,6 +10,8 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
+#include <cstring>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -17,6 +19,7 @@
 #include <thread>
 
 #include <partita/comm/communicator.hpp>
+#include <partita/comm/questions.hpp>
 #include <partita/core/list.hpp>
 #include <partita/core/words.hpp>
 
@@ -129,9 +132,22 @@ class mpi_state {
     if (!arrived) return;
     int length = 0;
     MPI_Get_count(&status, MPI_CHAR, &length);
-    if (status.MPI_TAG != tag_of_end) return (void)set_reason({heard_.data(), static_cast<std::size_t>(length)});
-    if (!is_ending_) ended_.push_back({status.MPI_SOURCE, clock::now()});
+    const std::string_view heard(heard_.data(), static_cast<std::size_t>(length));
+    if (status.MPI_TAG == tag_of_failure) return (void)set_reason(heard);
+    if (status.MPI_TAG == tag_of_end && !is_ending_) ended_.push_back({status.MPI_SOURCE, clock::now()});
+    if (status.MPI_TAG >= tag_of_question) hear(status.MPI_TAG, status.MPI_SOURCE, heard);
     listen();
+  }
+
+  // Questions, and what this process answers while anything here polls.
+  questions& asked() { return questions_; }
+  // From any thread that does not hold `calls`: a question to every other process; returns its number.
+  std::int32_t ask(std::int32_t which, std::string_view question) {
+    const letter head{questions_.begin(size_), which};
+    const std::scoped_lock lock(calls_);
+    for (int other = 0; other < size_; ++other)
+      if (other != rank_) send(other, tag_of_question, head, question);
+    return head.number;
   }
 
   // Returns when `ready`, asked with `calls` held, says so. Throws `aborted`, after `leave` with `calls` held, when
@@ -203,8 +219,11 @@ class mpi_state {
 
  private:
   using clock = std::chrono::steady_clock;
-  static constexpr std::size_t notice_bytes = 1024;
-  static constexpr int tag_of_failure = 0, tag_of_end = 1;
+  static constexpr std::size_t notice_bytes = 4096;
+  static constexpr int tag_of_failure = 0, tag_of_end = 1, tag_of_question = 2, tag_of_answer = 3;
+  struct letter {                // a question and its answer begin with
+    std::int32_t number, which;  // the asker's number of the question; the answer that it wants
+  };
   struct end_of {
     int rank;
     clock::time_point heard;
@@ -216,6 +235,21 @@ class mpi_state {
     reason_ = reason;
     aborted_.store(true, std::memory_order_release);
     return true;
+  }
+  // With `calls` held.
+  void send(int to, int tag, letter const& head, std::string_view text) {
+    letters_.push_back(std::make_unique<std::string>(reinterpret_cast<char const*>(&head), sizeof head));
+    std::string& whole = letters_.back()->append(text.substr(0, notice_bytes - sizeof head));
+    notices_.emplace_back();
+    MPI_Isend(whole.data(), static_cast<int>(whole.size()), MPI_CHAR, to, tag, control_, &notices_.back());
+  }
+  void hear(int tag, int from, std::string_view heard) {
+    letter head;
+    if (heard.size() < sizeof head) return;
+    std::memcpy(&head, heard.data(), sizeof head);
+    const std::string text(heard.substr(sizeof head));
+    if (tag == tag_of_answer) questions_.hear(head.number, from, text);
+    else send(from, tag_of_answer, head, questions_.answer(head.which, text));
   }
   void listen() {
     check_mpi(
@@ -251,6 +285,8 @@ class mpi_state {
   bool failed_here_ = false;
   std::string reason_, notice_;
   list<MPI_Request> notices_;
+  list<std::unique_ptr<std::string>> letters_;  // which MPI may still read
+  questions questions_;
   list<end_of> ended_;
   bool is_ending_ = false;
   MPI_Request listening_ = MPI_REQUEST_NULL;

@@ -11,6 +11,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -19,6 +20,7 @@
 #include <memory>
 #include <mutex>
 #include <numeric>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -96,7 +98,23 @@ class mpi final : public processes {
   void on_abort(std::function<void(std::string const&)> then) override {
     const std::scoped_lock lock(listeners_mutex_);
     listeners_.push_back(std::move(then));
-    if (!watcher_.joinable()) watcher_ = std::thread([this] { watch(); });
+    keep_watch();
+  }
+  // The same thread answers.
+  int on_question(std::function<std::string(std::string const&)> answer) override {
+    const std::scoped_lock lock(listeners_mutex_);
+    keep_watch();
+    return state_->asked().answer_by(std::move(answer));
+  }
+  list<std::optional<std::string>> ask(int which, std::string const& question, double seconds) override {
+    const std::int32_t number = state_->ask(which, question);
+    const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+    while (!state_->asked().wait(number, detail::comm::mpi_waits.news) && std::chrono::steady_clock::now() < end &&
+           !state_->is_aborted()) {
+      const std::scoped_lock lock(state_->calls());
+      state_->poll();
+    }
+    return state_->asked().end(number);
   }
 
   int local_rank() const { return state_->local_rank(); }  // among the processes on this machine
@@ -126,6 +144,9 @@ class mpi final : public processes {
       state_->stop(partita::words({"rank ", rank(), " has ended before the others: ", e.what()}));
       return false;
     }
+  }
+  void keep_watch() {
+    if (!watcher_.joinable()) watcher_ = std::thread([this] { watch(); });
   }
   void watch() {
     while (!state_->is_aborted()) {

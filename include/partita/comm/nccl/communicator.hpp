@@ -27,8 +27,9 @@ template <class Library> class nccl_communicator {
 
   nccl_communicator(nccl_world& world, std::span<unique_id_bytes const> ids, int rank,
                     std::function<std::string(int group)> first_use = {})
-      : world_(&world), rank_(rank), first_use_(std::move(first_use)), watchdog_(world, [this](call const& c) {
-          return words({"rank ", rank_, ", ", c.what, ", ", world_->words_of_group(c.group), words_of_use(c.group)});
+      : world_(&world), rank_(rank), first_use_(std::move(first_use)), watchdog_(world, [this](call const& c, double waited) {
+          return words({"rank ", rank_, ", ", c.what, ", ", c.is_of_all ? "all its communicators" : words_of(c.group),
+                        ", has not returned within ", waited, " s", c.what == making ? words_of_makers(c.group) : ""});
         }) {
     comms_.reserve(world.groups().size() + 1);
     try {
@@ -129,10 +130,16 @@ template <class Library> class nccl_communicator {
           throw communication_error(group_of(g),
                                     words({"NCCL, in ", world_->words_of_group(group_of(g)), ": ", Library::text(answer)}));
   }
-  void note_started(int group) { world_->note_started(rank_, group); }
-  std::string words_of_missing(int group) const { return world_->words_of_missing(rank_, group); }
+  void note_started(int group) { world_->begun().note_collective(rank_, group); }
+  void note_started(std::span<placed_transfer const> sends, std::span<placed_transfer const> receives) {
+    world_->begun().note_exchange(rank_, sends, receives);
+  }
+  std::string words_of_missing(int group) const {
+    using kind = detail::comm::waited_call::kind;
+    return world_->words_of_missing({group < 0 ? kind::exchange : kind::collective, rank_, group});
+  }
   void abort(std::string reason) {
-    world_->abort(words({"rank ", rank_, " failed first: ", reason}));
+    world_->abort(words({"rank ", rank_, " failed first: ", reason}), words({"rank ", rank_, ", ", reason}));
     abort_comms();
   }
 
@@ -140,6 +147,7 @@ template <class Library> class nccl_communicator {
   using comm_type = typename Library::comm_type;
   using call = typename watchdog<Library>::call;
   static constexpr comm_type no_comm{};
+  static constexpr std::string_view making = "ncclCommInitRank";
 
   // Between these NCCL only notes what is wanted; it begins at the end, with everything together.
   class grouped {
@@ -184,41 +192,44 @@ template <class Library> class nccl_communicator {
     const std::string use = first_use_ ? first_use_(group) : std::string();
     return use.empty() ? use : words({" (first for ", use, ")"});
   }
+  std::string words_of(int group) const { return world_->words_of_group(group) + words_of_use(group); }
   comm_type make(int group, list<int> const& ranks, unique_id_bytes const& id) {
     const auto me = static_cast<int>(std::lower_bound(ranks.begin(), ranks.end(), rank_) - ranks.begin());
     comm_type made{};
-    const typename watchdog<Library>::watched until_all_come(watchdog_, {"ncclCommInitRank", group});
+    world_->begun().note_communicator(rank_, group);
+    const typename watchdog<Library>::watched until_all_come(watchdog_, {making, group});
     if (const auto answer = Library::create(made, static_cast<int>(ranks.size()), id, me); answer != Library::success)
-      throw communication_error(group, words({"rank ", rank_, ", ncclCommInitRank, ", world_->words_of_group(group),
-                                              words_of_use(group), ": ", Library::text(answer)}));
+      throw communication_error(group, words({"rank ", rank_, ", ", making, ", ", words_of(group), ": ", Library::text(answer)}));
     return made;
   }
+  std::string words_of_makers(int group) const {
+    return world_->words_of_missing({detail::comm::waited_call::kind::communicator, rank_, group});
+  }
   // Each waits until the device has done what NCCL gave it, and until no graph holds calls of it any more. The device may be in
-  // a call of another communicator, for ranks that never come: only when all are told to stop does any of them end.
+  // a call of another communicator, for ranks that never come: only when all are told to stop does any of them end
+  // (github.com/NVIDIA/nccl/issues/1013).
   void abort_comms() {
-    if (std::exchange(ended_, true)) return;
-    if (std::all_of(comms_.begin(), comms_.end(), [](comm_type each) { return each == no_comm; })) return;
-    const typename watchdog<Library>::watched until_they_have_ended(watchdog_, {"ncclCommAbort", -1, true});
+    if (std::all_of(comms_.begin(), comms_.end(), [](comm_type c) { return c == no_comm; })) return;
+    const typename watchdog<Library>::watched until_all_have_ended(
+        watchdog_, {.what = "ncclCommAbort", .group = -1, .may_wait = true, .is_of_all = true});
     (void)Library::group_start();
-    for (comm_type& each : comms_)
-      if (each != no_comm) Library::abort(std::exchange(each, no_comm));
+    for (comm_type& c : comms_)
+      if (c != no_comm) Library::abort(std::exchange(c, no_comm));
     (void)Library::group_end();
   }
   void end() {
-    if (world_->is_aborted()) abort_comms();
-    if (std::exchange(ended_, true)) return;
-    for (std::size_t c = 0; c < comms_.size(); ++c) {
+    for (std::size_t c = 0; c < comms_.size() && !world_->is_aborted(); ++c) {
       if (comms_[c] == no_comm) continue;
       const typename watchdog<Library>::watched until_it_has_ended(watchdog_, {"ncclCommDestroy", group_of(c), true});
       Library::destroy(std::exchange(comms_[c], no_comm));
     }
+    abort_comms();  // what is left, where a rank has failed
   }
 
   nccl_world* world_;
   int rank_;
   traffic_counts traffic_;
   list<comm_type> comms_;  // by group, then that of all ranks
-  bool ended_ = false;
   std::function<std::string(int group)> first_use_;
   watchdog<Library> watchdog_;
 };

@@ -18,18 +18,20 @@
 namespace partita {
 
 // Of one rank, whose thread makes the calls. Its own thread ends the process by Library::end_process, with words that say which
-// call, of which communicator: after the world's time-out, or `grace` seconds into a call once any rank has failed.
+// call, of which communicator, and that other processes are told before: after the world's time-out, or `grace` seconds into a
+// call once any rank has failed.
 template <class Library> class watchdog {
  public:
   static constexpr double least_seconds = 1, grace_seconds = 10;  // a shorter time-out is no time to connect in
 
   struct call {
     std::string_view what;
-    int group;              // as nccl_world counts: -1 is all ranks
-    bool may_wait = false;  // for ranks that are late, as long as none has failed
+    int group;               // as nccl_world counts: -1 is all ranks
+    bool may_wait = false;   // for ranks that are late, as long as none has failed
+    bool is_of_all = false;  // communicators of the rank
   };
-  // words_of: the words of a call, asked for on the watchdog's thread.
-  watchdog(nccl_world const& world, std::function<std::string(call const&)> words_of)
+  // words_of: the words of a call, asked for on the watchdog's thread; may take a while.
+  watchdog(nccl_world& world, std::function<std::string(call const&, double waited)> words_of)
       : world_(&world), words_of_(std::move(words_of)), limit_(std::max(world.timeout_seconds(), least_seconds)) {}
   watchdog(watchdog const&) = delete;
   watchdog& operator=(watchdog const&) = delete;
@@ -74,15 +76,23 @@ template <class Library> class watchdog {
       const double waited = std::chrono::duration<double>(clock::now() - since_).count();
       const bool failed = world_->is_aborted();
       if (waited <= (failed ? std::min(limit_, grace_seconds) : limit_) || (now_->may_wait && !failed)) continue;
+      const call what = *now_;
+      const clock::time_point since = since_;
+      lock.unlock();
       const std::string why = failed ? words({"; all ranks stop: ", world_->reason()}) : std::string();
-      Library::end_process(words({words_of_(*now_), ", has not returned within ", waited, " s", why,
-                                  ". No call of NCCL can be interrupted, so this process ends"}));
+      const std::string all = words({words_of_(what, waited), why, ". No call of NCCL can be interrupted, so this process ends"});
+      lock.lock();
+      if (!now_ || since_ != since) continue;  // it has come back after all
       now_.reset();
+      lock.unlock();
+      world_->abort(all);
+      Library::end_process(all);
+      lock.lock();
     }
   }
 
-  nccl_world const* world_;
-  std::function<std::string(call const&)> words_of_;
+  nccl_world* world_;
+  std::function<std::string(call const&, double waited)> words_of_;
   double limit_;
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -50,6 +50,11 @@ class connection {
     setsockopt(descriptor_, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof wait);
     setsockopt(descriptor_, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof wait);
   }
+  // How long a send waits; the other side may have stopped taking what it is sent.
+  void send_at_most(std::chrono::seconds time) const {
+    const timeval wait{time.count(), 0};
+    setsockopt(descriptor_, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof wait);
+  }
   // The other side is told that nothing more comes; what was sent before arrives.
   void end_sending() const {
     if (descriptor_ >= 0) ::shutdown(descriptor_, SHUT_WR);
@@ -88,8 +93,17 @@ class connection {
 // What a process says first on each of its two connections to process 0, which answers with its own when all have
 // come.
 struct greeting {
-  std::uint64_t magic = 0x7061727469746131;  // "partita1"
+  std::uint64_t magic = 0x7061727469746132;  // "partita2"
   std::int32_t rank = 0, size = 0, news = 0;
+};
+
+// What news begin with; a goodbye has no more.
+struct letter {
+  enum class kind : std::int32_t { goodbye, failure, question, answer };
+  std::uint32_t bytes = 0;  // of the text that follows
+  kind what = kind::goodbye;
+  std::int32_t from = -1, to = -1;      // of a question and its answer; to -1: all
+  std::int32_t number = 0, which = -1;  // the asker's number of its question; the answer that it wants
 };
 
 using clock = std::chrono::steady_clock;

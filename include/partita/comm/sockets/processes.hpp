@@ -13,6 +13,7 @@
 #include <exception>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -22,6 +23,7 @@
 
 #include <partita/comm/communicator.hpp>
 #include <partita/comm/processes.hpp>
+#include <partita/comm/questions.hpp>
 #include <partita/comm/sockets/connection.hpp>
 #include <partita/core/hash.hpp>
 #include <partita/core/words.hpp>
@@ -92,6 +94,8 @@ class socket_processes final : public processes {
     const auto end = detail::sockets::clock::now() + std::chrono::milliseconds(static_cast<long>(at.timeout_seconds * 1000));
     if (rank_ == 0) gather_others(at, end);
     else join(at, end);
+    for (peer const& each : peers_)
+      if (each.news.is_open()) each.news.send_at_most(most_of_news);
     watcher_ = std::thread([this] { watch(); });
   }
   socket_processes(socket_processes const&) = delete;
@@ -166,6 +170,17 @@ class socket_processes final : public processes {
     listeners_.push_back(std::move(then));
   }
 
+  int on_question(std::function<std::string(std::string const&)> answer) override {
+    return questions_.answer_by(std::move(answer));
+  }
+  list<std::optional<std::string>> ask(int which, std::string const& question, double seconds) override {
+    const std::int32_t number = questions_.begin(size_);
+    send_on({.what = letter::kind::question, .from = rank_, .number = number, .which = which}, question);
+    questions_.wait(number, std::chrono::nanoseconds(static_cast<std::int64_t>(seconds * 1e9)));
+    return questions_.end(number);
+  }
+  int passes_on() const override { return 0; }
+
  private:
   struct peer {
     detail::sockets::connection data, news;
@@ -173,6 +188,7 @@ class socket_processes final : public processes {
     bool gone = false;          // the watcher's alone
   };
   using greeting = detail::sockets::greeting;
+  using letter = detail::sockets::letter;
 
   void gather_others(meeting_place const& at, detail::sockets::clock::time_point end) {
     try {
@@ -240,11 +256,21 @@ class socket_processes final : public processes {
   }
 
   static constexpr std::uint32_t most_news_bytes = 1u << 20;  // more is none of what processes tell each other
-  static bool tell(peer const& to, std::string const& what) {
-    const std::uint32_t bytes = static_cast<std::uint32_t>(std::min<std::size_t>(what.size(), most_news_bytes));
-    std::string message(reinterpret_cast<char const*>(&bytes), sizeof bytes);
-    message.append(what, 0, bytes);
+  static constexpr std::chrono::seconds most_of_news{5};
+  static bool tell(peer const& to, letter what, std::string const& text = {}) {
+    what.bytes = static_cast<std::uint32_t>(std::min<std::size_t>(text.size(), most_news_bytes));
+    std::string message(reinterpret_cast<char const*>(&what), sizeof what);
+    message.append(text, 0, what.bytes);
     return to.news.send(message.data(), message.size());
+  }
+  // A question or an answer, from here or another process, towards those it is for.
+  void send_on(letter const& what, std::string const& text) {
+    const std::scoped_lock lock(telling_);
+    if (silent_) return;
+    for (std::size_t p = 0; p < peers_.size(); ++p) {
+      const bool is_for = rank_ != 0 || what.to < 0 || static_cast<std::size_t>(what.to) == p;
+      if (is_for && peers_[p].news.is_open() && static_cast<std::size_t>(what.from) != p) tell(peers_[p], what, text);
+    }
   }
   void watch() {
     std::vector<pollfd> looks;
@@ -264,23 +290,33 @@ class socket_processes final : public processes {
     }
   }
   void hear(std::size_t from) {
-    std::uint32_t bytes = 0;
-    std::string what;
-    bool good = peers_[from].news.receive(&bytes, sizeof bytes) && bytes <= most_news_bytes;
-    if (good && bytes > 0) {
-      what.resize(bytes);
-      good = peers_[from].news.receive(what.data(), bytes);
+    letter what;
+    std::string text;
+    bool good = peers_[from].news.receive(&what, sizeof what) && what.bytes <= most_news_bytes;
+    if (good && what.bytes > 0) {
+      text.resize(what.bytes);
+      good = peers_[from].news.receive(text.data(), text.size());
     }
-    if (good && bytes == 0) {  // it may have news of others still
+    if (!good) {
+      peers_[from].gone = true;
+      if (!peers_[from].said_goodbye) spread(words({"process ", from, " has ended without a word"}), static_cast<int>(from));
+      return;
+    }
+    switch (what.what) {
+      case letter::kind::goodbye:  // it may have news of others still
       {
         const std::scoped_lock lock(mutex_);
         peers_[from].said_goodbye = true;
       }
-      news_.notify_all();
-    } else if (good) spread(std::move(what), static_cast<int>(from));
-    else {
-      peers_[from].gone = true;
-      if (!peers_[from].said_goodbye) spread(words({"process ", from, " has ended without a word"}), static_cast<int>(from));
+        return news_.notify_all();
+      case letter::kind::failure: return spread(std::move(text), static_cast<int>(from));
+      case letter::kind::question:
+        if (rank_ == 0) send_on(what, text);
+        return send_on({.what = letter::kind::answer, .from = rank_, .to = what.from, .number = what.number},
+                       questions_.answer(what.which, text));
+      case letter::kind::answer:
+        if (what.to != rank_) return send_on(what, text);
+        return questions_.hear(what.number, what.from, std::move(text));
     }
   }
 
@@ -294,7 +330,8 @@ class socket_processes final : public processes {
       first = reason_.empty();
       if (first) reason_ = std::move(reason);
       for (std::size_t p = 0; p < peers_.size(); ++p)
-        if (first && peers_[p].news.is_open() && static_cast<int>(p) != except) tell(peers_[p], reason_);
+        if (first && peers_[p].news.is_open() && static_cast<int>(p) != except)
+          tell(peers_[p], {.what = letter::kind::failure}, reason_);
     }
     if (!first) {
       std::unique_lock lock(mutex_);
@@ -307,6 +344,7 @@ class socket_processes final : public processes {
       listeners = std::move(listeners_);
     }
     news_.notify_all();
+    questions_.close();
     for (auto const& each : listeners) each(reason_);
     for (peer const& each : peers_) each.data.shut();  // who waits in all_gather waits no more
   }
@@ -323,6 +361,7 @@ class socket_processes final : public processes {
   std::condition_variable news_;
   bool aborted_ = false;
   std::vector<std::function<void(std::string const&)>> listeners_;
+  detail::comm::questions questions_;
   bool silent_ = false;  // under telling_: nobody is told anything any more
   int exceptions_before_;
   std::thread watcher_;

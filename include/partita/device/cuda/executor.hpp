@@ -253,7 +253,7 @@ template <class Api, class Communicator> class device_executor {
       const std::size_t before = started + ended;
       while (started < communications_.size() &&
              Api::query_event(events_[communications_[started].started].get()) == Api::success)
-        comm_->note_started(group_of(communications_[started++].at));
+        note_started(program_->instructions[communications_[started++].at]);
       while (ended < started && Api::query_event(events_[communications_[ended].ended].get()) == Api::success) ++ended;
       if (started + ended != before) last_progress = clock::now();
       look(ended, started);
@@ -263,6 +263,11 @@ template <class Api, class Communicator> class device_executor {
       if (turn < 256) std::this_thread::yield();
       else std::this_thread::sleep_for(std::chrono::microseconds(20));
     }
+  }
+  void note_started(instruction const& i) {
+    const auto payload = static_cast<std::size_t>(i.payload);
+    if (i.kind == instruction_kind::exchange) comm_->note_started(tasks_.sends(payload), tasks_.receives(payload));
+    else comm_->note_started(on_cuda::group_of(*program_, i));
   }
   // NCCL tells a communicator's failure, and not of which call: it is the first of the group that has not ended on this rank,
   // or its last one, if the failure is told late.
