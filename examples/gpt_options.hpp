@@ -109,7 +109,7 @@ inline constexpr const char* largest_plan_of_demo = "dp2 x tp2 x pp2";
 struct gpt_options {
   std::string data;  // empty: this project's own text
   std::string plan, save_plan, report;
-  std::string backend = "cpu", comm = "threads";
+  std::string backend = "cpu", comm = "threads", capture = "on";
   std::optional<int> devices;
   int threads = 0;
   int layers = 4, hidden = 128, heads = 4, length = 64, batch = 16;
@@ -162,6 +162,10 @@ struct gpt_command {
          "threads: devices are threads of this process. mpi: each is a process,\n"
          "as many as mpirun -n has started; with --backend cuda each has its GPUs")
         ->check(CLI::IsMember({"threads", "mpi"}).description(""));
+    flag("--capture", o.capture, "NAME",
+         "on, or off: with --backend cuda and one GPU to a process, whether a step\n"
+         "is one CUDA graph; without, a profiler shows its parts")
+        ->check(CLI::IsMember({"on", "off"}).description(""));
     number("--devices", o.devices, 1, 1024, "CPU devices; by default as many as the plan needs");
     number("--threads", o.threads, 0, 1024, "Threads that compute, for each device; 0 shares out the cores");
     number("--layers", o.layers, 1, 10000, "Blocks of attention and MLP");

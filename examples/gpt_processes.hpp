@@ -17,7 +17,7 @@
 // Lives as long as there are trainers. With MPI all processes do the same; the first one speaks for them.
 class gpt_processes {
  public:
-  gpt_processes(std::string const& backend, std::string const& comm) {
+  gpt_processes(std::string const& backend, std::string const& comm, bool capture) {
     if (comm == "mpi") {
 #ifdef PARTITA_EXAMPLE_MPI
       world_ = std::make_shared<pt::mpi>();
@@ -29,9 +29,9 @@ class gpt_processes {
     // NCCL between the GPUs; MPI, or TCP, for what processes tell each other, NCCL's ids among it.
     if (backend == "cuda") {
 #ifdef PARTITA_EXAMPLE_MPI
-      if (world_) cuda_.emplace(world_, world_->local_rank());
+      if (world_) cuda_.emplace(world_, world_->local_rank(), capture);
 #endif
-      if (!cuda_) cuda_.emplace(nullptr, 0);
+      if (!cuda_) cuda_.emplace(nullptr, 0, capture);
     }
     // What the others would print is the same.
     if (!first() && std::freopen("/dev/null", "w", stdout) == nullptr) throw pt::error("/dev/null cannot be opened");

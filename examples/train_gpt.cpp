@@ -191,7 +191,7 @@ searched_plan search(gpt_command const& command, gpt_processes& processes) {
 
 int run(gpt_command const& command) {
   gpt_options const& o = command.options;
-  gpt_processes processes(o.backend, o.comm);
+  gpt_processes processes(o.backend, o.comm, o.capture == "on");
   const parallel plan = command.plan(processes.together().size());
   if (processes.first()) {
     check_writable("--report", o.report);

@@ -252,7 +252,7 @@ struct second_process : pt::processes {
 };
 }  // namespace
 
-TEST_CASE("a process without the first rank of any group sets the order of launches too, and keeps what the user has set") {
+TEST_CASE("a process without the first rank of any group sets NCCL's variables too, and keeps what the user has set") {
   const pretend::machine machine;
   constexpr char const* name = "NCCL_LAUNCH_ORDER_IMPLICIT";
   const pt::nccl_world world(2, {{0, 1}}, {1});
@@ -267,6 +267,7 @@ TEST_CASE("a process without the first rank of any group sets the order of launc
     setenv(name, "0", 1);
   }
   setenv(name, "1", 1);
+  CHECK(std::string(std::getenv("NCCL_GRAPH_REGISTER")) == "0");
 }
 
 TEST_CASE("members of one collective make different calls") {

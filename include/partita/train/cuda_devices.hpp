@@ -61,7 +61,7 @@ template <class Api, class Library> class cuda_devices final : public local_devi
     for (auto const& world : worlds_) nccl_world::join(world, together);
     // NCCL wants a call captured on all its ranks or on none, and only in processes of one device.
     captures_ = !any(together, !wanted.capture || ranks_.size() > 1);
-    if (world_size > 1) keep_launch_order();  // while this thread is alone with the environment
+    if (world_size > 1) set_nccl_variables();  // while this thread is alone with the environment
     try {
       // A rank that fails before another waits for it in NCCL is missed by all.
       together_on_each("memory", [&](std::size_t i) { allocate(i, wanted); });

@@ -1,4 +1,4 @@
-// What a process does before the first communicator of NCCL: the order of launches is switched on, versions are compared.
+// What a process does before the first communicator of NCCL: variables are set that NCCL reads, versions are compared.
 #pragma once
 #include <cstdlib>
 #include <string>
@@ -7,9 +7,13 @@
 
 namespace partita {
 
-// Several communicators of one device, whose launches keep the program's order. NCCL reads the variable in every process, when
-// its first communicator is made; what the user has set stays.
-inline void keep_launch_order() { (void)setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0); }
+// NCCL reads these in every process, when its first communicator is made; what the user has set stays. Several communicators of
+// one device, whose launches keep the program's order. Calls in a CUDA graph go as those outside, and need no more than the first
+// step has connected: NCCL would tell other ranks of their buffers, and may take other algorithms then.
+inline void set_nccl_variables() {
+  (void)setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0);
+  (void)setenv("NCCL_GRAPH_REGISTER", "0", 0);
+}
 
 // As NCCL_VERSION in nccl.h numbers them: 22809 is 2.28.9, and up to 2.8 2804 is 2.8.4.
 inline int major_of_nccl(int version) { return version < 10000 ? version / 1000 : version / 10000; }
@@ -27,7 +31,7 @@ inline void check_nccl_version(int loaded, int headers) {
 
 // Of all that calls NCCL, first; as often as one likes.
 template <class Library> void prepare_nccl() {
-  keep_launch_order();
+  set_nccl_variables();
   int loaded = 0;
   if (const auto answer = Library::loaded_version(loaded); answer != Library::success)
     throw_error({"ncclGetVersion: ", Library::text(answer)});
