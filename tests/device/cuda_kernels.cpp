@@ -21,8 +21,10 @@
 #include <partita/ops/multiply.hpp>
 #include <partita/ops/optimizer_ops.hpp>
 #include <partita/ops/rms_norm.hpp>
+#include <partita/ops/rotary.hpp>
 #include <partita/ops/scale.hpp>
 #include <partita/ops/softmax.hpp>
+#include <partita/ops/sum.hpp>
 
 #include "../support/kernel_on_gpu.hpp"
 #include "../support/pieces.hpp"
@@ -140,6 +142,32 @@ TEST_CASE("rows: norms, softmax, the terms of cross-entropy") {
     };
     compare_at<pt::softmax_terms_gradient_op, matrix<pt::f32>, column<pt::f32>, column<pt::f32>, column<pt::f32>,
                column<pt::i32>>(s, gradient_targets, {{0.1}});
+  }
+}
+
+namespace {
+struct group : pt::axis<"group", 3> {};
+}  // namespace
+
+TEST_CASE("rotary positions: heads that packs divide and others") {
+  for (sizes const& s : {sizes{1, 2}, sizes{5, 6}, sizes{7, 8}, sizes{9, 64}}) {
+    compare_at<pt::rotary_op<1>, pt::like<pt::bf16, row, group, across>>(s, numbers, {{10000, 1}});
+    compare_at<pt::rotary_op<1>, pt::like<pt::f32, row, group, across>>(s, numbers, {{10000, -1}});
+    compare_at<pt::rotary_op<0>, matrix<pt::f64>>(s, numbers, {{50, 1}});
+  }
+}
+
+TEST_CASE("sums and means of all elements and along axes, and their gradients") {
+  compare<pt::sum_all_op<false>, matrix<pt::bf16>>();
+  compare<pt::sum_all_op<true>, matrix<pt::f32>>();
+  compare<pt::spread_all_op<true>, matrix<pt::bf16>, pt::like<pt::f32>>();
+  compare<pt::sum_axis_op<0, true>, matrix<pt::f32>>();
+  compare<pt::sum_axis_op<0, false>, matrix<pt::bf16>>();
+  compare<pt::spread_axis_op<0, true>, matrix<pt::bf16>, column<pt::bf16>>();
+  for (sizes const& s : {sizes{1, 1}, sizes{40, 64}, sizes{70, 131}, sizes{2100, 8}}) {
+    compare_at<pt::sum_axis_op<1, true>, matrix<pt::bf16>>(s, numbers, {});
+    compare_at<pt::sum_axis_op<1, false>, matrix<pt::f32>>(s, numbers, {});
+    compare_at<pt::spread_axis_op<1, true>, matrix<pt::f32>, line<pt::f32>>(s, numbers, {});
   }
 }
 

@@ -35,6 +35,8 @@ struct single : pt::axis<"single", 1> {};
 struct many : pt::axis<"many", 300> {};
 struct expert : pt::axis<"expert", 4> {};
 struct slot : pt::axis<"slot", 3> {};
+struct eight : pt::axis<"eight", 8> {};
+struct large : pt::axis<"large", 520> {};
 
 using gpu::kernel_run;
 // The whole op.
@@ -107,6 +109,16 @@ TEST_CASE("slices, concatenations and transpositions") {
   check_gpu<pt::slice_grad_op<query, 0, 0>, pt::like<f64, head>>({{0, 1}});
   check_gpu<pt::concatenate_op<joined, 1, 1>, pt::like<f32, batch, query, head>, pt::like<f32, batch, key, head>>();
   check_gpu<pt::concatenate_op<joined, 0, 0>, pt::like<bf16, width>, pt::like<bf16, other>>();
+  // What packs of 16 bytes divide, and what they do not: rows, their parts, where a part begins.
+  check_gpu<pt::slice_op<head, 1, 1>, pt::like<f32, batch, query, eight>>({{3}});
+  check_gpu<pt::slice_op<eight, 1, 0>, pt::like<bf16, batch, joined>>({{8, 0}});
+  check_gpu<pt::slice_op<eight, 1, 0>, pt::like<bf16, batch, joined>>({{4, 0}});
+  check_gpu<pt::slice_grad_op<query, 1, 1>, pt::like<bf16, batch, head, eight>>({{2}});
+  check_gpu<pt::slice_grad_op<joined, 1, 0>, pt::like<f32, batch, eight>>({{0, 1}});
+  check_gpu<pt::concatenate_op<joined, 1, 1>, pt::like<bf16, batch, query, eight>, pt::like<bf16, batch, key, eight>>();
+  check_gpu<pt::concatenate_op<joined, 1, 0>, pt::like<f32, batch, eight>, pt::like<f32, batch, eight>>();
+  check_gpu<pt::transpose_op<1, 0, 2>, pt::like<bf16, batch, query, head, eight>>();
+  check_gpu<pt::transpose_op<0, 2, 1, 3>, pt::like<f32, batch, query, head, joined>>();
   check_gpu<pt::transpose_op<1, 0>, pt::like<f32, batch, query, width>>();
   check_gpu<pt::transpose_op<2, 0, 1>, pt::like<bf16, batch, query, width, head>>();
   check_gpu<pt::transpose_op<0, 2, 1, 3>, pt::like<f32, batch, query, width, head>>();
@@ -124,6 +136,15 @@ TEST_CASE("a mixture's choices, tokens to slots and back") {
             pt::like<f32, batch, query, many>>({}, with_slots(1));
   check_gpu<pt::dispatch_gradient_op, pt::like<bf16, batch, expert, slot, width>, pt::like<i32, batch, expert, slot>,
             pt::like<bf16, batch, query, width>>({}, with_slots(1));
+  check_gpu<pt::dispatch_op, pt::like<bf16, batch, query, large>, pt::like<i32, batch, expert, slot>>({}, with_slots(1));
+  check_gpu<pt::dispatch_gradient_op, pt::like<bf16, batch, expert, slot, large>, pt::like<i32, batch, expert, slot>,
+            pt::like<bf16, batch, query, large>>({}, with_slots(1));
+  check_gpu<pt::combine_op, pt::like<bf16, batch, expert, slot, large>, pt::like<bf16, batch, query, expert>,
+            pt::like<i32, batch, expert, slot>>({}, with_slots(2));
+  check_gpu<pt::combine_gradient_op, pt::like<f32, batch, query, eight>, pt::like<f32, batch, query, expert>,
+            pt::like<i32, batch, expert, slot>>({}, with_slots(2));
+  check_gpu<pt::combine_gates_gradient_op, pt::like<bf16, batch, query, large>, pt::like<bf16, batch, expert, slot, large>,
+            pt::like<i32, batch, expert, slot>>({}, with_slots(2));
   using dy = pt::like<f32, batch, query, width>;
   using of_gates = pt::like<f32, batch, query, expert>;
   using slots = pt::like<i32, batch, expert, slot>;

@@ -1,6 +1,8 @@
 // The machine that tests of CUDA devices run on: each of its checks fires on what it is for, and on nothing else.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <string>
 #include <thread>
 #include <vector>
@@ -32,16 +34,7 @@ struct two_streams {
     cuda::touches(s, write ? range_list{} : r, write ? r : range_list{});
   }
 };
-pt::on_cuda::box_arguments fill(void* to, float value) {
-  pt::on_cuda::box_arguments a;
-  a.kind = pt::on_cuda::box_kind::fill;
-  a.to = to;
-  a.rank = 1;
-  a.elements = a.extents[0] = 64;
-  a.from_strides[0] = a.to_strides[0] = 1;
-  a.value = value;
-  return a;
-}
+pt::on_cuda::box_arguments fill(void* to, float value) { return pt::on_cuda::fill_of(to, pt::f32, 64, value); }
 }  // namespace
 
 TEST_CASE("two streams that use the same memory, one writing, need an event between") {
@@ -356,4 +349,57 @@ TEST_CASE("a communicator that would never end") {
         }) == "");
   CHECK(with_both_waiting(true, [](rank_comm* one, rank_comm*, captured_graph*) { nccl::destroy(one); }) ==
         "a communicator is destroyed while a graph has calls of it");
+}
+
+namespace {
+// Rows of a box, 7 apart or next to each other, beginning `skew` elements after a multiple of 16 bytes: summed, the larger
+// taken, filled.
+template <class T> void check_boxes(pt::dtype type, std::size_t columns, std::size_t apart, std::size_t skew) {
+  constexpr std::size_t rows = 5, room = 400;
+  alignas(16) T from[room], to[room];
+  for (int kind = 0; kind < 3; ++kind) {
+    std::vector<double> wanted(room);
+    for (std::size_t i = 0; i < room; ++i) {
+      from[i] = T(static_cast<float>(i * 5 % 13));
+      to[i] = T(static_cast<float>(i * 3 % 17));
+      wanted[i] = static_cast<double>(to[i]);
+    }
+    pt::box_copy b;
+    b.rank = 2;
+    b.extents[0] = rows;
+    b.extents[1] = columns;
+    b.from_strides[0] = columns;
+    b.to_strides[0] = columns + apart;
+    b.from_strides[1] = b.to_strides[1] = 1;
+    b.combine = true;
+    b.reduce = kind == 0 ? pt::reduction::sum : pt::reduction::max;
+    pt::on_cuda::box_arguments a = pt::on_cuda::arguments_of(b, type, from + skew, to + skew);
+    const bool whole = (columns * sizeof(T)) % 16 == 0 && (apart * sizeof(T)) % 16 == 0 && skew * sizeof(T) % 16 == 0;
+    CHECK((a.width == 16) == whole);
+    if (kind == 2) a = pt::on_cuda::fill_of(to + skew, type, rows * columns, 3);
+    for (std::size_t r = 0; r < rows; ++r)
+      for (std::size_t c = 0; c < columns; ++c) {
+        const double x = static_cast<double>(from[skew + r * columns + c]);
+        if (kind == 2) wanted[skew + r * columns + c] = 3;
+        else if (double& y = wanted[skew + r * (columns + apart) + c]; kind == 0) y += x;
+        else y = std::max(x, y);
+      }
+    for (std::size_t block : {1u, 0u}) pt::on_cuda::run_box<host_block>(a, block, 2);
+    std::size_t wrong = 0;
+    for (std::size_t i = 0; i < room; ++i) wrong += static_cast<double>(to[i]) == wanted[i] ? 0 : 1;
+    CHECK(wrong == 0);
+  }
+}
+}  // namespace
+
+TEST_CASE("boxes are combined and filled by packs of 16 bytes where rows begin and end with one") {
+  for (std::size_t columns : {1u, 6u, 16u, 32u})
+    for (std::size_t apart : {0u, 7u, 8u})
+      for (std::size_t skew : {0u, 1u, 8u}) {
+        check_boxes<float>(pt::f32, columns, apart, skew);
+        check_boxes<double>(pt::f64, columns, apart, skew);
+        check_boxes<pt::bfloat16>(pt::bf16, columns, apart, skew);
+        check_boxes<pt::float16>(pt::f16, columns, apart, skew);
+        check_boxes<std::int32_t>(pt::i32, columns, apart, skew);
+      }
 }

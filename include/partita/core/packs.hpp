@@ -79,6 +79,25 @@ PARTITA_HOST_DEVICE void each_of(Team const& team, std::size_t n, F f, Out* out,
   each_in<takes_packs<Team>>(team, n, f, out, in...);
 }
 
+namespace detail {
+template <class T> PARTITA_HOST_DEVICE constexpr bool packs_divide(std::size_t n) { return n % elements_of_pack<T>() == 0; }
+// out[i] = *from(i) for every i < n; null: zero. `packs`: n is a multiple of a pack, of which from gives elements that follow
+// each other, from a multiple of 16 bytes on, or null for all.
+template <class Loop, class T, class F>
+PARTITA_HOST_DEVICE void gather_elements(Loop const& loop, std::size_t n, T* out, bool packs, F from) {
+  constexpr std::size_t width = elements_of_pack<T>();
+  if (packs)
+    return loop.each(n / width, [=](std::size_t p) {
+      T const* const in = from(p * width);
+      store_pack<width>(out + p * width, in != nullptr ? load_pack<width>(in) : pack<T, width>{});
+    });
+  loop.each(n, [=](std::size_t i) {
+    T const* const in = from(i);
+    out[i] = in != nullptr ? *in : T(0);
+  });
+}
+}  // namespace detail
+
 // N values of one element, for as many arrays.
 template <class T, std::size_t N> struct several { T at[N]; };
 

@@ -45,7 +45,9 @@ PARTITA_HOST_DEVICE constexpr philox_block philox(std::uint64_t key, std::uint64
 
 // The word of element `index` of the stream (key, step): word index % 4 of block index / 4.
 PARTITA_HOST_DEVICE constexpr std::uint32_t random_word(std::uint64_t key, std::uint64_t step, std::uint64_t index) {
-  return philox(key, index / 4, step).word[index % 4];
+  const philox_block block = philox(key, index / 4, step);
+  const std::uint64_t at = index % 4;  // chosen without an address, which a GPU's registers have none of
+  return at < 2 ? (at == 0 ? block.word[0] : block.word[1]) : (at == 2 ? block.word[2] : block.word[3]);
 }
 
 // In [0, 1): a multiple of 2^-24, so that it is exact in float.

@@ -40,11 +40,15 @@ struct concatenate_kernel_op {
                         std::copy_n(b + row * from_b, from_b, y + row * all + from_a);
                       }
                     });
-    else
-      call.each(n.outer * all, [=](std::size_t i) {
+    else {
+      using value = std::remove_pointer_t<decltype(y)>;
+      const bool packs =
+          packs_divide<value>(from_a) && packs_divide<value>(from_b) && begins_pack(a) && begins_pack(b) && begins_pack(y);
+      gather_elements(call, n.outer * all, y, packs, [=](std::size_t i) {
         const std::size_t row = i / all, column = i % all;
-        y[i] = column < from_a ? a[row * from_a + column] : b[row * from_b + column - from_a];
+        return column < from_a ? a + (row * from_a + column) : b + (row * from_b + column - from_a);
       });
+    }
   }
 };
 }  // namespace detail

@@ -16,36 +16,32 @@ namespace detail {
 // Calls f(team, at, index, count) for runs of at most `most` elements that follow each other both in this piece, from
 // `at` on, and in the whole tensor of the axes of input 0, from `index` on.
 template <class Call, class F> PARTITA_HOST_DEVICE void each_run_of_whole(Call const& call, std::size_t most, F f) {
-  op_info const& info = call.info();
-  auto const& given = call.arguments();
-  operand const& x = info.input(0);
-  struct outer_axes {
-    int count = 0;
-    std::size_t extent[max_rank]{}, stride[max_rank]{};
-  } outer;
+  auto const* const given = &call.arguments();
+  operand const* const x = &call.info().input(0);
   std::size_t run = 1, rows = 1, stride = 1, first = 0;
   bool joined = true;  // the axes after this one are not cut
-  for (int a = x.rank - 1; a >= 0; --a) {
-    const int d = x.dims[a];
-    const std::size_t extent = given.extents[d];
-    first += given.offsets[d] * stride;
-    if (joined) run *= extent;
-    else {
-      outer.extent[outer.count] = extent;
-      outer.stride[outer.count++] = stride;
-      rows *= extent;
-    }
-    joined = joined && extent == given.wholes[d];
-    stride *= given.wholes[d];
+  for (int a = x->rank - 1; a >= 0; --a) {
+    const int d = x->dims[a];
+    first += given->offsets[d] * stride;
+    (joined ? run : rows) *= given->extents[d];
+    joined = joined && given->extents[d] == given->wholes[d];
+    stride *= given->wholes[d];
   }
   const std::size_t parts = (run + most - 1) / most;
   call.rows(rows * parts, [=](std::size_t part, auto const& team) {
     const std::size_t within = part % parts * most, left = run - within;
-    std::size_t row = part / parts, index = first + within;
+    std::size_t row = part / parts, index = first + within, apart = 1;
     const std::size_t at = row * run + within;
-    for (int a = 0; a < outer.count; ++a) {
-      index += row % outer.extent[a] * outer.stride[a];
-      row /= outer.extent[a];
+    // Read again: of arrays that it fills, a GPU's thread keeps copies in memory.
+    bool inside = true;
+    for (int a = x->rank - 1; a >= 0; --a) {
+      const int d = x->dims[a];
+      if (!inside) {
+        index += row % given->extents[d] * apart;
+        row /= given->extents[d];
+      }
+      inside = inside && given->extents[d] == given->wholes[d];
+      apart *= given->wholes[d];
     }
     f(team, at, index, left < most ? left : most);
   });

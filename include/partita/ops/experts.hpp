@@ -49,23 +49,38 @@ template <class Call> struct slot_table {
 template <class Shape> std::size_t sums_of_tokens(Shape const& s) {
   return s.workers > 0 || s.element_size >= sizeof(float) ? 0 : s.rest() * s.extent('s') * s.extent('h') * sizeof(float);
 }
-// y[group, token, h] += of(slot, token, column) for the slots of a group in their order. A member of a team takes columns, so
-// that the additions keep their order.
+// A row of h elements, each to be multiplied by a number.
+template <class V, class T> struct scaled_row {
+  V factor;
+  T const* row;
+};
+// y[group, token, h] += of(slot, token) for the slots of a group in their order. A member of a team takes columns, so that the
+// additions keep their order.
 template <class Call, class T, class F>
 PARTITA_HOST_DEVICE void sum_into_tokens(Call& call, slot_table<Call> const& table, std::size_t h, T* y, bool add, F of) {
-  constexpr std::size_t width = Call::on_host ? 64 : 256;
+  using V = compute_type<T>;
+  constexpr std::size_t width = Call::on_host ? 64 : 32 * elements_of_pack<typename Call::template input_type<0>>();
   const std::size_t blocks = (h + width - 1) / width, per_group = table.experts * table.slots;
-  call.rows(table.groups * blocks, [=](std::size_t item, auto const& team) {
-    const std::size_t group = item / blocks, column = item % blocks * width, columns = h - column < width ? h - column : width;
-    T* const out = y + group * table.tokens * h + column;
-    if (!add)
-      for (std::size_t s = 0; s < table.tokens; ++s) team.each(columns, [=](std::size_t j) { out[s * h + j] = T(0); });
-    for (std::size_t slot = group * per_group; slot < (group + 1) * per_group; ++slot) {
-      const std::size_t token = table.token(slot);
-      if (token >= table.tokens) continue;
-      team.each(columns, [=](std::size_t j) { out[token * h + j] += of(slot, token, column + j); });
-    }
-  });
+  call.rows(
+      table.groups * blocks,
+      [=](std::size_t item, auto const& team) {
+        const std::size_t group = item / blocks, column = item % blocks * width,
+                          columns = h - column < width ? h - column : width;
+        T* const out = y + group * table.tokens * h + column;
+        if (!add)
+          for (std::size_t s = 0; s < table.tokens; ++s)
+            each_of(
+                team, columns, [] { return T(0); }, out + s * h);
+        for (std::size_t slot = group * per_group; slot < (group + 1) * per_group; ++slot) {
+          const std::size_t token = table.token(slot);
+          if (token >= table.tokens) continue;
+          const auto x = of(slot, token);
+          T* const to = out + token * h;
+          each_of(
+              team, columns, [factor = x.factor](T sum, auto e) { return sum + factor * V(e); }, to, to, x.row + column);
+        }
+      },
+      width);
 }
 // The same into an output, which is rounded once.
 template <class Call, class F> PARTITA_HOST_DEVICE void add_to_tokens(Call& call, slot_table<Call> const& table, F of) {
@@ -77,8 +92,13 @@ template <class Call, class F> PARTITA_HOST_DEVICE void add_to_tokens(Call& call
   else {
     float* const sums = call.template scratch<float>();
     sum_into_tokens(call, table, h, sums, false, of);
-    call.each(call.template output_size<0>(),
-              [=](std::size_t i) { y[i] = static_cast<element>(add ? float(y[i]) + sums[i] : sums[i]); });
+    const std::size_t all = call.template output_size<0>();
+    if (add)
+      each_of(
+          call, all, [](auto before, float sum) { return float(before) + sum; }, y, y, sums);
+    else
+      each_of(
+          call, all, [](float sum) { return sum; }, y, sums);
   }
 }
 }  // namespace detail
@@ -92,10 +112,12 @@ struct dispatch_gradient_op : detail::reads_slots {
   template <class Shape> static std::size_t workspace(Shape const& s) { return detail::sums_of_tokens(s); }
   template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) {
     auto const* dy = call.template input<0>();
-    using value = detail::compute_type<std::remove_cvref_t<decltype(*dy)>>;
+    using element = std::remove_cvref_t<decltype(*dy)>;
+    using row = detail::scaled_row<detail::compute_type<element>, element>;
     const std::size_t h = call.extent('h');
-    detail::add_to_tokens(call, detail::slot_table<Call>(call, call.template input<1>()),
-                          [=](std::size_t slot, std::size_t, std::size_t j) { return value(dy[slot * h + j]); });
+    detail::add_to_tokens(call, detail::slot_table<Call>(call, call.template input<1>()), [=](std::size_t slot, std::size_t) {
+      return row{1, dy + slot * h};
+    });
   }
 };
 // x [..., s, h], slots [..., e, c] -> [..., e, c, h]: each slot's token, zeros in empty ones.
@@ -114,12 +136,11 @@ struct dispatch_op : detail::reads_slots {
     call.rows(table.count(), [=](std::size_t slot, auto const& team) {
       const std::size_t token = table.token(slot);
       element* const to = y + slot * h;
-      if (token >= table.tokens) {
-        team.each(h, [=](std::size_t i) { to[i] = element(0); });
-        return;
-      }
-      auto const* const from = x + (table.group_of(slot) * table.tokens + token) * h;
-      team.each(h, [=](std::size_t i) { to[i] = from[i]; });
+      if (token >= table.tokens)
+        return each_of(
+            team, h, [] { return element(0); }, to);
+      each_of(
+          team, h, [](element e) { return e; }, to, x + (table.group_of(slot) * table.tokens + token) * h);
     });
   }
 };
@@ -140,14 +161,13 @@ struct combine_gradient_op : detail::reads_slots {
     call.rows(table.count(), [=](std::size_t slot, auto const& team) {
       const std::size_t token = table.token(slot), expert = slot / table.slots % table.experts;
       element* const to = dz + slot * h;
-      if (token >= table.tokens) {
-        team.each(h, [=](std::size_t i) { to[i] = element(0); });
-        return;
-      }
+      if (token >= table.tokens)
+        return each_of(
+            team, h, [] { return element(0); }, to);
       const std::size_t row = table.group_of(slot) * table.tokens + token;
-      auto const* const from = dy + row * h;
       const value gate = value(gates[row * table.experts + expert]);
-      team.each(h, [=](std::size_t i) { to[i] = static_cast<element>(gate * value(from[i])); });
+      each_of(
+          team, h, [=](auto e) { return gate * value(e); }, to, dy + row * h);
     });
   }
 };
@@ -171,9 +191,8 @@ struct combine_gates_gradient_op : detail::reads_slots {
       for (std::size_t c = 0; c < table.slots; ++c) {
         const std::size_t slot = row * table.slots + c, token = table.token(slot);
         if (token >= table.tokens) continue;
-        auto const* const from = dy + (group * table.tokens + token) * h;
-        auto const* const made = z + slot * h;
-        const value product = team.sum(h, [=](std::size_t i) { return value(from[i]) * value(made[i]); });
+        const value product = sum_of(
+            team, h, [](auto a, auto b) { return value(a) * value(b); }, dy + (group * table.tokens + token) * h, z + slot * h);
         if (team.first()) out[token * table.experts] = static_cast<element>(value(out[token * table.experts]) + product);
       }
     });
@@ -194,12 +213,14 @@ struct combine_op : detail::reads_slots {
   template <class Call> PARTITA_HOST_DEVICE static void kernel(Call& call) {
     auto const* z = call.template input<0>();
     auto const* gates = call.template input<1>();
-    using value = detail::compute_type<std::remove_cvref_t<decltype(*z)>>;
+    using element = std::remove_cvref_t<decltype(*z)>;
+    using value = detail::compute_type<element>;
+    using scaled = detail::scaled_row<value, element>;
     const detail::slot_table<Call> table(call, call.template input<2>());
     const std::size_t h = call.extent('h');
-    detail::add_to_tokens(call, table, [=](std::size_t slot, std::size_t token, std::size_t j) {
+    detail::add_to_tokens(call, table, [=](std::size_t slot, std::size_t token) {
       const std::size_t row = table.group_of(slot) * table.tokens + token, expert = slot / table.slots % table.experts;
-      return value(gates[row * table.experts + expert]) * value(z[slot * h + j]);
+      return scaled{value(gates[row * table.experts + expert]), z + slot * h};
     });
   }
 };

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include <partita/core/data_fault.hpp>
+#include <partita/core/packs.hpp>
 #include <partita/core/words.hpp>
 #include <partita/ops/annotation_text.hpp>
 #include <partita/ops/axis_position.hpp>
@@ -19,6 +20,46 @@ namespace mistake {
 template <class...> struct rotary_positions_are_the_last_axis_itself;
 template <class...> struct rotary_turns_pairs_and_the_last_axis_is_odd;
 }  // namespace mistake
+
+namespace detail {
+template <class T, class V> struct turned_pair {
+  T first, second;
+  PARTITA_HOST_DEVICE static turned_pair of(T x, T y, V cosine, V sine) {
+    const V a = V(x), b = V(y);
+    return {static_cast<T>(a * cosine - b * sine), static_cast<T>(a * sine + b * cosine)};
+  }
+};
+// The heads of one position, [heads, 2 pairs], turned by angles that they have in common.
+template <class Team, class T, class V> PARTITA_HOST_DEVICE void turn_heads(Team const& team, std::size_t heads,
+                                                                            std::size_t pairs, T const* from, T* to,
+                                                                            V const* cosines, V const* sines) {
+  using turned = turned_pair<T, V>;
+  const std::size_t d = 2 * pairs;
+  if constexpr (takes_packs<Team>) {
+    constexpr std::size_t width = elements_of_pack<T>();
+    if (begins_pack(from) && begins_pack(to) && d % width == 0)
+      return team.each(heads * d / width, [=](std::size_t p) {
+        const std::size_t i = p * width, pair = i % d / 2;
+        auto x = load_pack<width>(from + i);
+        for (std::size_t j = 0; j < width; j += 2) {
+          const turned y = turned::of(x.at[j], x.at[j + 1], cosines[pair + j / 2], sines[pair + j / 2]);
+          x.at[j] = y.first;
+          x.at[j + 1] = y.second;
+        }
+        store_pack<width>(to + i, x);
+      });
+  }
+  for (std::size_t head = 0; head < heads; ++head) {
+    T const* const in = from + head * d;
+    T* const out = to + head * d;
+    team.each(pairs, [=](std::size_t i) {
+      const turned y = turned::of(in[2 * i], in[2 * i + 1], cosines[i], sines[i]);
+      out[2 * i] = y.first;
+      out[2 * i + 1] = y.second;
+    });
+  }
+}
+}  // namespace detail
 
 // x [..., s, (Between axes,) d] -> the same axes. Attributes: base; 1 turns forwards, -1 back. A piece of the positions
 // knows where it begins.
@@ -63,16 +104,7 @@ template <int Between> struct rotary_op {
     });
     call.rows(call.rest() * positions, [=](std::size_t row, auto const& team) {
       value const* const cosines = table + row % positions * d;
-      value const* const sines = cosines + pairs;
-      for (std::size_t head = 0; head < heads; ++head) {
-        element const* const from = x + (row * heads + head) * d;
-        element* const to = y + (row * heads + head) * d;
-        team.each(pairs, [=](std::size_t i) {
-          const value a = value(from[2 * i]), b = value(from[2 * i + 1]);
-          to[2 * i] = static_cast<element>(a * cosines[i] - b * sines[i]);
-          to[2 * i + 1] = static_cast<element>(a * sines[i] + b * cosines[i]);
-        });
-      }
+      detail::turn_heads(team, heads, pairs, x + row * heads * d, y + row * heads * d, cosines, cosines + pairs);
     });
   }
   static std::string words_of(data_fault const& f) {

@@ -47,25 +47,30 @@ PARTITA_HOST_DEVICE row_list sort_rows(Call const& call, row_sort const shape, s
     const row_list from = shape.list(scratch, pass), to = shape.list(scratch, pass + 1);
     const auto row_of = [=](std::size_t at) { return pass == 0 ? static_cast<std::uint32_t>(at) : from.row[at]; };
     const auto number_of = [=](std::size_t at) { return pass == 0 ? number(at) : from.number[at]; };
-    const auto load_digits = [=](auto const& team, std::size_t t) {
-      std::uint32_t* const here = team.template shared<std::uint32_t, tile, 0>();
-      team.each(rows - t * tile < tile ? rows - t * tile : tile, [=](std::size_t i) {
-        here[i] = number_of(t * tile + i) >> (pass * row_sort::digit_bits) & (static_cast<std::uint32_t>(digits) - 1);
-      });
-      return here;
+    // take(d, t, each) for every digit d and tile t, by a member of its own: each(f) calls f(i) for the rows i of that digit.
+    const auto each_digit = [&](auto take) {
+      call.rows(
+          tiles,
+          [=](std::size_t t, auto const& team) {
+            std::uint32_t* const here = team.template shared<std::uint32_t, tile, 0>();
+            const std::size_t first = t * tile, count = rows - first < tile ? rows - first : tile;
+            team.each(count, [=](std::size_t i) {
+              here[i] = number_of(first + i) >> (pass * row_sort::digit_bits) & (static_cast<std::uint32_t>(digits) - 1);
+            });
+            team.each(digits, [=](std::size_t d) {
+              take(d, t, [=](auto f) {
+                for (std::size_t i = 0; i < count; ++i)
+                  if (here[i] == d) f(first + i);
+              });
+            });
+          },
+          digits * pack_bytes);
     };
-    call.rows(
-        tiles,
-        [=](std::size_t t, auto const& team) {
-          std::uint32_t const* const here = load_digits(team, t);
-          const std::size_t count = rows - t * tile < tile ? rows - t * tile : tile;
-          team.each(digits, [=](std::size_t d) {
-            std::uint32_t n = 0;
-            for (std::size_t i = 0; i < count; ++i) n += here[i] == d ? 1u : 0u;
-            counts[d * tiles + t] = n;
-          });
-        },
-        digits * pack_bytes);
+    each_digit([=](std::size_t d, std::size_t t, auto each) {
+      std::uint32_t n = 0;
+      each([&](std::size_t) { ++n; });
+      counts[d * tiles + t] = n;
+    });
     call.rows(
         1,
         [=](std::size_t, auto const& team) {
@@ -86,21 +91,13 @@ PARTITA_HOST_DEVICE row_list sort_rows(Call const& call, row_sort const shape, s
           });
         },
         digits * pack_bytes);
-    call.rows(
-        tiles,
-        [=](std::size_t t, auto const& team) {
-          std::uint32_t const* const here = load_digits(team, t);
-          const std::size_t count = rows - t * tile < tile ? rows - t * tile : tile;
-          team.each(digits, [=](std::size_t d) {
-            std::size_t place = counts[d * tiles + t];
-            for (std::size_t i = 0; i < count; ++i) {
-              if (here[i] != d) continue;
-              to.row[place] = row_of(t * tile + i);
-              to.number[place++] = number_of(t * tile + i);
-            }
-          });
-        },
-        digits * pack_bytes);
+    each_digit([=](std::size_t d, std::size_t t, auto each) {
+      std::size_t place = counts[d * tiles + t];
+      each([&](std::size_t i) {
+        to.row[place] = row_of(i);
+        to.number[place++] = number_of(i);
+      });
+    });
   }
   return shape.list(scratch, passes);
 }

@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include <partita/core/data_fault.hpp>
+#include <partita/core/packs.hpp>
 #include <partita/core/words.hpp>
 #include <partita/model/apply.hpp>
 #include <partita/model/runs_kernel_of.hpp>
@@ -26,6 +27,10 @@ inline constexpr std::string_view long_axis = "a^", short_axis = "b^";
 // index; 1 if it is counted from the end that lets the slice end with the axis (of a concatenation's second part).
 struct slice_place {
   std::size_t rows = 0, from = 0, begin = 0, length = 0;
+  // Whether no pack of a row goes over an end of the slice.
+  template <class T> PARTITA_HOST_DEVICE bool take_packs(void const* x, void const* y) const {
+    return packs_divide<T>(from) && packs_divide<T>(begin) && packs_divide<T>(length) && begins_pack(x) && begins_pack(y);
+  }
 };
 // `given` is the letter of the first input's axis.
 template <class Op, class Call> PARTITA_HOST_DEVICE slice_place place_of_slice(Call const& call, char given) {
@@ -58,11 +63,14 @@ struct slice_kernel_op {
   template <class Op, class Call> PARTITA_HOST_DEVICE static void run(Call& call) {
     auto const* x = call.template input<0>();
     auto* y = call.template output<0>();
+    using value = std::remove_pointer_t<decltype(y)>;
     const slice_place at = place_of_slice<Op>(call, 'a');
     if constexpr (Call::on_host)
       each_slice_row(call, at,
                      [=](std::size_t row) { std::copy_n(x + row * at.from + at.begin, at.length, y + row * at.length); });
-    else call.each(at.rows * at.length, [=](std::size_t i) { y[i] = x[i / at.length * at.from + at.begin + i % at.length]; });
+    else
+      gather_elements(call, at.rows * at.length, y, at.take_packs<value>(x, y),
+                      [=](std::size_t i) { return x + (i / at.length * at.from + at.begin + i % at.length); });
   }
 };
 struct slice_gradient_kernel_op {
@@ -82,9 +90,9 @@ struct slice_gradient_kernel_op {
         std::fill(to + at.begin + at.length, to + at.from, value(0));
       });
     else
-      call.each(at.rows * at.from, [=](std::size_t i) {
+      gather_elements(call, at.rows * at.from, dx, at.take_packs<value>(dy, dx), [=](std::size_t i) -> value const* {
         const std::size_t column = i % at.from - at.begin;  // wraps before the slice
-        dx[i] = column < at.length ? dy[i / at.from * at.length + column] : value(0);
+        return column < at.length ? dy + (i / at.from * at.length + column) : nullptr;
       });
   }
 };

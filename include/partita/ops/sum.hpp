@@ -37,7 +37,8 @@ template <bool Mean> struct spread_all_op {  // x: ..., dy: scalar -> dx: ..., e
     auto dy = call.scalar(call.template input<1>());
     if constexpr (Mean) dy /= static_cast<decltype(dy)>(detail::whole_elements(call));
     const element value = static_cast<element>(dy);
-    call.each(call.size(), [=](std::size_t i) { dx[i] = value; });
+    each_of(
+        call, call.size(), [=] { return value; }, dx);
   }
 };
 template <bool Mean> struct sum_all_op {
@@ -47,7 +48,8 @@ template <bool Mean> struct sum_all_op {
     auto const* x = call.template input<0>();
     auto* y = call.template output<0>();
     using A = std::remove_pointer_t<decltype(y)>;
-    A total = call.sum(call.size(), [=](std::size_t i) { return A(x[i]); });
+    A total = sum_of(
+        call, call.size(), [](auto e) { return A(e); }, x);
     if constexpr (Mean) total /= static_cast<A>(detail::whole_elements(call));
     call.once([=] { *y = total; });
   }
@@ -67,11 +69,12 @@ template <int After, bool Mean> struct spread_axis_op {
       element* const out = dx + row * v * inner;
       if constexpr (After == 0) {
         const element all = static_cast<element>(value(dy[row]) * share);
-        team.each(v, [=](std::size_t i) { out[i] = all; });
+        each_of(
+            team, v, [=] { return all; }, out);
       } else
         for (std::size_t line = 0; line < v; ++line)
-          team.each(inner,
-                    [=](std::size_t i) { out[line * inner + i] = static_cast<element>(value(dy[row * inner + i]) * share); });
+          each_of(
+              team, inner, [=](auto e) { return value(e) * share; }, out + line * inner, dy + row * inner);
     });
   }
 };
@@ -89,7 +92,8 @@ template <int After, bool Mean> struct sum_axis_op {
     if constexpr (After == 0)
       call.rows(n.outer, [=](std::size_t row, auto const& team) {
         auto const* const in = x + row * v;
-        const value total = team.sum(v, [=](std::size_t i) { return value(in[i]); });
+        const value total = sum_of(
+            team, v, [](auto e) { return value(e); }, in);
         if (team.first()) y[row] = static_cast<element>(total * share);
       });
     else {
@@ -99,20 +103,25 @@ template <int After, bool Mean> struct sum_axis_op {
         const std::size_t b = part % blocks.count();
         auto const* const in = x + part / blocks.count() * v * n.inner;
         value* const sums = scratch + part * n.inner;
-        team.each(n.inner, [=](std::size_t i) { sums[i] = 0; });
+        each_of(
+            team, n.inner, [] { return value(0); }, sums);
         for (std::size_t line = b * blocks.block; line < blocks.end(b); ++line)
-          team.each(n.inner, [=](std::size_t i) { sums[i] += value(in[line * n.inner + i]); });
+          each_of(
+              team, n.inner, [](value sum, auto e) { return sum + value(e); }, sums, sums, in + line * n.inner);
       });
       call.rows(n.outer, [=](std::size_t row, auto const& team) {
         element* const out = y + row * n.inner;
         if (blocks.count() == 0) {
-          team.each(n.inner, [=](std::size_t i) { out[i] = element(0); });
+          each_of(
+              team, n.inner, [] { return value(0); }, out);
           return;
         }
         value* const sums = scratch + row * blocks.count() * n.inner;
         for (std::size_t b = 1; b < blocks.count(); ++b)
-          team.each(n.inner, [=](std::size_t i) { sums[i] += sums[b * n.inner + i]; });
-        team.each(n.inner, [=](std::size_t i) { out[i] = static_cast<element>(sums[i] * share); });
+          each_of(
+              team, n.inner, [](value sum, value part) { return sum + part; }, sums, sums, sums + b * n.inner);
+        each_of(
+            team, n.inner, [=](value sum) { return sum * share; }, out, sums);
       });
     }
   }

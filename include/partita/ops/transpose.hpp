@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <string_view>
 
+#include <partita/core/packs.hpp>
 #include <partita/model/apply.hpp>
 #include <partita/ops/annotation_text.hpp>
 #include <partita/ops/axis_position.hpp>
@@ -22,13 +23,14 @@ PARTITA_HOST_DEVICE void copy_permuted_by_elements(Call& call, T const* x, T* y,
                                                    std::array<std::size_t, Rank> const& strides) {
   std::size_t size = 1;
   for (std::size_t extent : extents) size *= extent;
-  call.each(size, [=](std::size_t i) {
+  const bool packs = strides[Rank - 1] == 1 && packs_divide<T>(extents[Rank - 1]) && begins_pack(x) && begins_pack(y);
+  gather_elements(call, size, y, packs, [=](std::size_t i) {
     std::size_t left = i, from = 0;
     for (std::size_t a = Rank; a-- > 0;) {
       from += left % extents[a] * strides[a];
       left /= extents[a];
     }
-    y[i] = x[from];
+    return x + from;
   });
 }
 // The same on the CPU: in tiles when both sides have a stride of 1 along different axes.

@@ -349,15 +349,7 @@ template <class Api> class tasks_of_program {
     }
   }
   void add_fill(instruction const& i, void* to, std::size_t elements, double value) {
-    box_arguments a;
-    a.kind = box_kind::fill;
-    a.type = i.type;
-    a.to = to;
-    a.rank = 1;
-    a.elements = a.extents[0] = elements;
-    a.to_strides[0] = a.from_strides[0] = 1;
-    a.value = value;
-    add_box(a);
+    add_box(fill_of(to, i.type, elements, value));
   }
   void add_box(box_arguments const& a) {
     if (a.elements == 0) return;
