@@ -54,7 +54,7 @@ struct planned {
     how.workspace = [&traced](int op, std::size_t const* extents) {
       return pt::on_cuda::scratch_bytes(traced.launchers[static_cast<std::size_t>(op)], *traced.graph->ops[op].info, extents);
     };
-    how.arrange = [&traced](pt::program& p) { pt::on_cuda::gather_followers(p, traced.launchers); };
+    how.arrange = [&traced](pt::program& p) { pt::on_cuda::gather_followers(p, *traced.graph, traced.launchers); };
     shared = std::make_unique<pt::lowering>(*traced.graph, plan, done, std::move(how));
     what = pt::lower(*shared, 0);
   }

@@ -329,6 +329,78 @@ TEST_CASE("what gpu-check prints of kernels, steps, collectives and the simulato
     CHECK(c.bus == doctest::Approx((c.what == "all_reduce" ? 2 : 1) * 2.0 / 3 * static_cast<double>(c.bytes) / c.seconds));
 }
 
+namespace {
+// The program of a rank; `arranged` as for a GPU.
+template <class Policy> pt::program lowered(both& b, Policy const& policy, int rank, bool arranged) {
+  pt::plan_base plan(*b.on_gpu.graph);
+  policy(plan);
+  pt::completed done;
+  REQUIRE_FALSE(pt::verify_plan(*b.on_gpu.graph, plan, done, false));
+  pt::lowering_options how;
+  how.fuse = false;
+  how.workspace = [&](int op, std::size_t const* extents) {
+    return pt::on_cuda::scratch_bytes(b.on_gpu.launchers[static_cast<std::size_t>(op)], *b.on_gpu.graph->ops[op].info, extents);
+  };
+  if (arranged) how.arrange = [&](pt::program& p) { pt::on_cuda::gather_followers(p, *b.on_gpu.graph, b.on_gpu.launchers); };
+  return pt::lower(pt::lowering(*b.on_gpu.graph, plan, done, std::move(how)), rank);
+}
+// Instructions that are `what`, and of them those that follow the maker of what they read, or another that does.
+struct followers {
+  int all = 0, near = 0;
+  followers(both& b, pt::program const& p, pt::after_product what) {
+    for (std::size_t at = 1; at < p.instructions.size(); ++at) {
+      auto call = [&](std::size_t k) { return &p.computes[static_cast<std::size_t>(p.instructions[k].payload)]; };
+      auto is = [&](std::size_t k, pt::after_product of) {
+        return p.instructions[k].kind == pt::instruction_kind::compute &&
+               b.on_gpu.launchers[static_cast<std::size_t>(call(k)->op)].after == of;
+      };
+      if (!is(at, what)) continue;
+      ++all;
+      const int read = p.references[static_cast<std::size_t>(call(at)->first_input)].buffer;
+      near += p.instructions[at - 1].kind == pt::instruction_kind::compute &&
+              p.references[static_cast<std::size_t>(call(at - 1)->first_output)].buffer == read;
+    }
+  }
+};
+}  // namespace
+
+TEST_CASE("what products of the backward pass take in stands behind them, and no more memory is planned for that") {
+  both b({.inner = 32});
+  auto look = [&](auto const& policy, int ranks, int near) {
+    for (int rank = 0; rank < ranks; ++rank) {
+      const pt::program as_is = lowered(b, policy, rank, false), arranged = lowered(b, policy, rank, true);
+      const followers slopes(b, arranged, pt::after_product::gelu_gradient);
+      CHECK(slopes.all > 0);
+      CHECK(slopes.near == near);
+      CHECK(followers(b, as_is, pt::after_product::gelu_gradient).near == 0);
+      CHECK(pt::report_memory(arranged).lower_bound <= pt::report_memory(as_is).lower_bound);
+      CHECK(arranged.arena_bytes <= as_is.arena_bytes);
+    }
+  };
+  look(grid_plan{}, 1, 2);
+  look(grid_plan{.data = 2, .tensor = 2}, 4, 2);
+  look(grid_plan{.data = 2, .zero = 3}, 2, 2);
+  look(grid_plan{.stages = 2, .micro_batches = 3}, 2, 3);
+  auto recomputing = [](auto& plan) {
+    grid_plan{.data = 2}(plan);
+    pt::policy::recompute<"block.*">{}(plan);
+  };
+  look(recomputing, 2, 0);  // what gelu is applied to is made again between
+}
+
+TEST_CASE("nothing moves behind a product that cannot take it in") {
+  both b({.inner = 20});
+  for (grid_plan const& plan : {grid_plan{}, grid_plan{.tensor = 2}}) {
+    const pt::program as_is = lowered(b, plan, 0, false), arranged = lowered(b, plan, 0, true);
+    REQUIRE(arranged.instructions.size() == as_is.instructions.size());
+    for (std::size_t at = 0; at < as_is.instructions.size(); ++at) {
+      CHECK(arranged.instructions[at].kind == as_is.instructions[at].kind);
+      CHECK(arranged.instructions[at].payload == as_is.instructions[at].payload);
+    }
+    CHECK(arranged.arena_bytes == as_is.arena_bytes);
+  }
+}
+
 TEST_CASE("the op that made the first number that is not finite is named") {
   const pretend::machine machine({.devices = 2});
   both b;

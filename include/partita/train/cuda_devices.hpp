@@ -349,7 +349,7 @@ template <class Api, class Library> class cuda_source : public device_source {
     if (!wanted) kernels_.chains = {};
     return false;
   }
-  void arrange(program& p) const override { gather_followers(p, kernels_.launchers); }
+  void arrange(program& p, graph_data const& graph) const override { gather_followers(p, graph, kernels_.launchers); }
   std::size_t workspace(op_entry const& e, int op, std::size_t const* extents) const override {
     return scratch_bytes(kernels_.launchers[static_cast<std::size_t>(op)], *e.info, extents);
   }

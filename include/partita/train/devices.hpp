@@ -76,7 +76,7 @@ class device_source {
   // Whether chains of ops are lowered to run tile by tile; what makes chains of its own, as CUDA devices do, keeps to `wanted`.
   virtual bool fuses(bool wanted) { return wanted; }
   // Puts instructions next to each other that the devices run together. Compute alone moves, and what it depends on stays ahead.
-  virtual void arrange(program&) const {}
+  virtual void arrange(program&, graph_data const&) const {}
   // Bytes of scratch that a piece of an op with these extents needs.
   virtual std::size_t workspace(op_entry const& e, int op, std::size_t const* extents) const = 0;
   // sets[s][i]: the program of the i-th rank of `here`. Graph and keys outlive the devices.

@@ -62,7 +62,7 @@ class engine {
     how.bucket_bytes = options.bucket_bytes;
     how.workers = source_->workers();
     how.workspace = [this](int op, std::size_t const* extents) { return source_->workspace(graph_.ops[op], op, extents); };
-    how.arrange = [this](program& p) { source_->arrange(p); };
+    how.arrange = [this](program& p) { source_->arrange(p, graph_); };
     shared_ = std::make_unique<lowering>(g, plan_, completed_, std::move(how));
     check_same(together_, {{"order of programs", shared_->digest()}});
     list<list<program>> sets(2);

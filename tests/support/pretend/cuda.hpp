@@ -145,8 +145,7 @@ struct cuda {
   static result create_product(multiplier_type, product_type& made, on_cuda::product_shape const& shape, std::size_t) {
     made = shape;
     if (machine::here().fails_product()) machine::here().breaks("no algorithm was found, as it was told to");
-    if (!shape.is_plain() && !shape.has_aligned_epilogue()) return unsupported;
-    if (shape.type == f64 ? !shape.is_plain() : (shape.gelu || shape.gelu_gradient) && shape.ldc % 8 != 0) return unsupported;
+    if (!shape.is_plain() && !shape.has_possible_epilogue()) return unsupported;
     if ((shape.adds_bias && (shape.gelu_gradient || shape.sums_rows)) || (shape.sums_rows && !shape.gelu_gradient))
       machine::here().breaks("an epilogue that cuBLASLt does not have");
     return answer();

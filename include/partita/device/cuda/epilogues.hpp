@@ -7,12 +7,16 @@
 #include <utility>
 
 #include <partita/core/list.hpp>
+#include <partita/device/cuda/buffer_uses.hpp>
 #include <partita/device/cuda/launcher.hpp>
 #include <partita/device/cuda/memory_range.hpp>
 #include <partita/program/program.hpp>
 #include <partita/program/words.hpp>
 
 namespace partita::on_cuda {
+
+// Whether a product can make more than itself: one, whose rows follow each other.
+inline bool may_take_more(product const& p) { return p.batch.count == 1 && !p.accumulate && p.ldc == p.n; }
 
 // They are the next ones in the compute lane, and wait for nothing that the product has not waited for: so they may be made as
 // early as it. Nobody else reads what is added to, which is then made nowhere; what gelu is applied to is kept.
@@ -34,17 +38,13 @@ class epilogue_finder {
       : program_(&what),
         graph_(&graph),
         launchers_(launchers),
-        uses_(what.buffers.size()),
+        uses_(count_uses(what)),
         next_(what.instructions.size(), none),
         waited_(what.instructions.size(), 0) {
     std::size_t last = none;
     int waited = 0;
     for (std::size_t at = 0; at < what.instructions.size(); ++at) {
       instruction const& i = what.instructions[at];
-      for (int k = 0; k < i.read_count + i.write_count; ++k) {
-        uses& of = uses_[static_cast<std::size_t>(what.accesses[static_cast<std::size_t>(i.first_access + k)])];
-        ++(k < i.read_count ? of.readers : of.writers);
-      }
       if (i.where != lane::compute) continue;
       if (last != none) next_[last] = at;
       waited = std::max(waited, i.wait);
@@ -73,7 +73,7 @@ class epilogue_finder {
   // `address(reference)` is where an operand lies. None of what is made early may lie where the product still reads.
   template <class Address> joined join(std::size_t at, product const& alone, Address address) const {
     joined made{{}, alone};
-    if (alone.batch.count != 1 || alone.accumulate || alone.ldc != alone.n || call_of(at) == nullptr) return made;
+    if (!may_take_more(alone) || call_of(at) == nullptr) return made;
     compute_call const& multiplies = *call_of(at);
     const std::size_t bytes = alone.m * alone.n * size_of(alone.type);
     memory_range vector;
@@ -120,7 +120,7 @@ class epilogue_finder {
         made.what.c = address(output(bends));
       }
     } else if (const std::size_t slope = follower(at, at, after_product::gelu_gradient);
-               slope != none && is_read_once(output(multiplies))) {
+               slope != none && (is_read_once(output(multiplies)) || is_in_place(*call_of(slope)))) {
       compute_call const& bends = *call_of(slope);
       const memory_range to = made_by(bends), from = read_by(bends, 1);
       if (from.bytes != bytes || !is_free(to) || overlap(to, from)) return made;
@@ -139,9 +139,6 @@ class epilogue_finder {
   }
 
  private:
-  struct uses {
-    int readers = 0, writers = 0;
-  };
   reference const& input(compute_call const& c, int k) const {
     return program_->references[static_cast<std::size_t>(c.first_input + k)];
   }
@@ -153,9 +150,12 @@ class epilogue_finder {
   }
   op_info const& info(compute_call const& c) const { return *graph_->ops[c.op].info; }
   bool is_read_once(reference const& r) const {
-    buffer const& b = program_->buffers[static_cast<std::size_t>(r.buffer)];
-    uses const& of = uses_[static_cast<std::size_t>(r.buffer)];
-    return b.where == region::arena && !b.to_end && !b.from_start && of.readers == 1 && of.writers == 1;
+    const auto id = static_cast<std::size_t>(r.buffer);
+    return is_passed_on(program_->buffers[id], uses_[id]);
+  }
+  // What it reads is nowhere when it has run.
+  bool is_in_place(compute_call const& c) const {
+    return input(c, 0).buffer == output(c).buffer && input(c, 0).offset == output(c).offset;
   }
   // The instruction after `at`, where it is `what` of the whole of at's result and can be made when `first` is.
   std::size_t follower(std::size_t at, std::size_t first, after_product what) const {
@@ -177,7 +177,7 @@ class epilogue_finder {
   program const* program_;
   graph_data const* graph_;
   std::span<launcher const> launchers_;
-  list<uses> uses_;         // by buffer
+  list<buffer_uses> uses_;  // by buffer
   list<std::size_t> next_;  // of an instruction of the compute lane: the next one in it
   list<int> waited_;        // by instruction of the compute lane: how many of the other lane were waited for before it
 };

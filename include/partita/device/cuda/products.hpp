@@ -30,8 +30,12 @@ struct product_shape {
   std::size_t aligned_a = 0, aligned_b = 0, aligned_c = 0, aligned_vector = 256, aligned_gelu = 256;
   bool adds_bias = false, gelu = false, gelu_gradient = false, sums_rows = false;
   bool is_plain() const { return !adds_bias && !gelu && !gelu_gradient && !sums_rows; }
-  // cuBLASLt says nothing of the alignment that its epilogues want; a piece of a tensor that is held whole may begin anywhere.
-  bool has_aligned_epilogue() const { return aligned_vector >= 16 && aligned_gelu >= 16; }
+  // cuBLASLt has no epilogues in f64. Of gelu it keeps what it is applied to in rows that are a multiple of 8 elements, and takes
+  // its slope at such. It says nothing of the alignment that it wants: a piece of a tensor that is held whole may begin anywhere.
+  bool has_possible_epilogue() const {
+    const bool bends = gelu || gelu_gradient;
+    return type != f64 && (!bends || ldc % 8 == 0) && aligned_vector >= 16 && aligned_gelu >= 16;
+  }
   auto operator<=>(product_shape const&) const = default;
 };
 

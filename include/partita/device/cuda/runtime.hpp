@@ -212,11 +212,10 @@ struct runtime {
     return answer == CUBLAS_STATUS_SUCCESS ? success : result{of_cublas + static_cast<int>(answer)};
   }
   // Column-major, a bias is added along the columns: one number a row, as it is for us a column. gelu is the form with tanh, as
-  // ops/gelu.hpp has it; it keeps what it is applied to, in rows that are a multiple of 8 elements, and its slope is taken at
-  // that.
+  // ops/gelu.hpp has it; it keeps what it is applied to, and its slope is taken at that.
   static cublasStatus_t set_epilogue(cublasLtMatmulDesc_t what, product_shape const& s) {
     const bool bends = s.gelu || s.gelu_gradient;
-    if (s.type == f64 || (bends && s.ldc % 8 != 0) || !s.has_aligned_epilogue()) return CUBLAS_STATUS_NOT_SUPPORTED;
+    if (!s.has_possible_epilogue()) return CUBLAS_STATUS_NOT_SUPPORTED;
     const cublasLtEpilogue_t epilogue = s.sums_rows       ? CUBLASLT_EPILOGUE_DGELU_BGRAD
                                         : s.gelu_gradient ? CUBLASLT_EPILOGUE_DGELU
                                         : !s.gelu         ? CUBLASLT_EPILOGUE_BIAS
