@@ -397,6 +397,7 @@ TEST_CASE("an expert's plans are simulated, and the best of both is no slower th
   const std::vector<expert_plan> all = expert_grid<trained>(c, as_training<trained>{}, std::vector<binding>{}, every);
   CHECK(all.front().seconds == experts.front().seconds);
   CHECK(all.size() == experts.size());
+  int ordered = 0;  // plans of several stages of which what waits for what says more than what a device does
   for (expert_plan const& x : all) {
     plan<trained> p;
     x.cuts(p);
@@ -404,9 +405,13 @@ TEST_CASE("an expert's plans are simulated, and the best of both is no slower th
     REQUIRE(!verify_plan(p.traced(), p, done, false));
     const plan_bound least = bound_of(p.traced(), done, costs(c), std::min(x.cuts.stages, x.cuts.micro_batches));
     CHECK(least.seconds <= x.seconds);
+    const double in_order = least_in_order(p.traced(), p, done, costs(c));
+    CHECK(in_order <= x.seconds);
+    ordered += x.cuts.stages > 1 && in_order > least.seconds;
     CHECK(least.seconds > 0);
     CHECK(least.bytes <= x.memory);
   }
+  CHECK(ordered > 20);
   // Only what may be faster than a plan that is known is simulated: nothing, all that matters, or all that a bound leaves.
   auto faster_than = [&](double seconds) {
     expert_options how;

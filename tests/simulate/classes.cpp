@@ -5,6 +5,7 @@
 #include "../support/random_plan.hpp"
 
 #include <partita/cost/presets.hpp>
+#include <partita/simulate/order_bound.hpp>
 #include <partita/simulate/plan_bound.hpp>
 #include <partita/simulate/simulate.hpp>
 
@@ -56,6 +57,7 @@ template <class Training> int compare(unsigned seeds, auto model_of) {
     const pt::costs k(levels(false));
     pt::lowering_options options;
     options.seconds = [&](pt::node const& n) { return pt::node_seconds(p.g, p.c, n, k); };
+    options.speed = pt::rates_of(k, p.g, p.c.devices);
     const pt::lowering shared(p.g, p.plan, p.c, options);
     const pt::rank_classes classes = pt::find_rank_classes(shared, k), alone = each_alone(p.c.devices);
     symmetric += classes.all.size() < alone.all.size();
@@ -100,6 +102,7 @@ template <class Training> int compare(unsigned seeds, auto model_of) {
     // A bound is one.
     const pt::plan_bound least = pt::bound_of(p.g, p.c, k);
     CHECK(least.seconds <= s.seconds * (1 + 1e-9));
+    CHECK(pt::least_in_order(p.g, p.plan, p.c, k) <= s.seconds * (1 + 1e-9));
     CHECK(least.bytes <= static_cast<double>(s.peak_bytes()));
     // Fewer classes than are exact: a guess that ends.
     const pt::rank_classes few = pt::find_rank_classes(shared, k, 1);

@@ -46,6 +46,8 @@ class costs {
   }
 
   cluster const& of() const { return cluster_; }
+  // Some of what it says comes from a profile.
+  bool measured() const { return !measured_.empty(); }
   int devices() const { return static_cast<int>(kind_of_.size()); }
   // Devices of one kind take the same time and have the same memory.
   int kind_of(int device) const { return kind_of_[static_cast<std::size_t>(device)]; }

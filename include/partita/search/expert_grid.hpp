@@ -13,6 +13,7 @@
 #include <partita/policy/tensor_parallel.hpp>
 #include <partita/policy/zero.hpp>
 #include <partita/search/search.hpp>
+#include <partita/simulate/order_bound.hpp>
 #include <partita/simulate/plan_bound.hpp>
 #include <partita/simulate/simulate.hpp>
 
@@ -67,6 +68,8 @@ template <class Model> std::vector<expert_plan> expert_grid(cluster const& c, as
   axis_info const* batch = empty.batch_axis();
   const int samples = batch == nullptr ? 1 : static_cast<int>(g.extent(batch));
   const int devices = k.devices();
+  double most_memory = 0;
+  for (int d = 0; d < devices; ++d) most_memory = std::max(most_memory, k.memory(d));
   auto made_by = [&](expert_cuts const& cuts) {
     plan<Model> p(model, extents);
     cuts(p);
@@ -81,7 +84,9 @@ template <class Model> std::vector<expert_plan> expert_grid(cluster const& c, as
     const plan<Model> p = made_by(cuts);
     completed done;
     if (verify_plan(p.traced(), p, done, false)) return;
-    const plan_bound least = bound_of(p.traced(), done, k, std::min(cuts.stages, cuts.micro_batches));  // 1F1B
+    plan_bound least = bound_of(p.traced(), done, k, std::min(cuts.stages, cuts.micro_batches));  // 1F1B
+    if (least.seconds < how.faster_than && least.bytes <= most_memory)
+      least.seconds = std::max(least.seconds, least_in_order(p.traced(), p, done, k));
     all.push_back({cuts, least.seconds, least.bytes, false, false});
   };
   for (int tensor = 1; tensor <= std::min(how.most_tensor, devices); tensor *= 2)
@@ -107,8 +112,7 @@ template <class Model> std::vector<expert_plan> expert_grid(cluster const& c, as
     });
   };
   sort();
-  double best = how.faster_than, most_memory = 0;
-  for (int d = 0; d < devices; ++d) most_memory = std::max(most_memory, k.memory(d));
+  double best = how.faster_than;
   simulate_options about;
   about.keep_programs = false;
   about.fitting_only = !how.simulate_all;

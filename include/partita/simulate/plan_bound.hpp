@@ -5,8 +5,8 @@
 #include <limits>
 #include <vector>
 
-#include <partita/cost/costs.hpp>
-#include <partita/plan/completed.hpp>
+#include <partita/simulate/least_seconds.hpp>
+#include <partita/simulate/simulate.hpp>
 
 #include <partita/core/begin_planning_code.hpp>
 
@@ -19,43 +19,14 @@ struct plan_bound {
 
 namespace detail::bounds {
 
-// Extents of a piece, where all pieces are of one size.
-inline bool divide(layout const& l, std::size_t* extents) {
-  for (int p = 0; p < l.count; ++p) {
-    part const& x = l.parts[p];
-    if (x.axis < 0) continue;
-    const std::size_t pieces = static_cast<std::size_t>(x.pieces), unit = static_cast<std::size_t>(x.unit);
-    if (x.sizes >= 0 || extents[x.axis] % (pieces * unit) != 0) return false;
-    extents[x.axis] /= pieces;
-  }
-  return true;
-}
-// Products alone: other ops may run in chains, at less than the sum of their times. `devices`: one of each kind.
-inline double least_seconds(graph_data const& g, node const& n, costs const& k, std::vector<int> const& devices) {
-  if (n.kind != node_kind::compute) return 0;
-  op_info const& f = *g.ops[n.op].info;
-  std::size_t extents[max_dims]{};
-  for (int d = 0; d < f.dim_count; ++d) extents[d] = g.extent(f.dims[d].axis);
-  if (!divide(n.over, extents) || !work_of(f, extents, n.input_count).product) return 0;
-  double least = std::numeric_limits<double>::infinity();
-  for (int device : devices)
-    for (int adds = 0; adds < 2; ++adds) least = std::min(least, k.op(f, extents, device, n.input_count, adds == 1));
-  return least;
-}
-// Of a device's piece of a value, at one index in time.
-inline double piece_bytes(graph_data const& g, node_value const& v) {
-  operand const& x = g.operand_of(v.tensor);
-  std::size_t extents[max_rank]{};
-  for (int a = 0; a < x.rank; ++a) extents[a] = g.extent(x.axes[a]);
-  if (!divide(v.lay, extents)) return 0;
-  double bytes = static_cast<double>(size_of(x.type));
-  for (int a = 0; a < x.rank; ++a) bytes *= static_cast<double>(extents[a]);
-  return bytes;
+inline double piece_bytes(graph_data const& g, completed const& c, int value) {
+  node_value const& v = c.values[value];
+  return piece_bytes(g, g.operand_of(v.tensor), v.lay);
 }
 inline double stored_bytes(graph_data const& g, completed const& c, node const& n) {
   if (n.kind != node_kind::compute) return 0;
   const source_kind from = g.ops[n.op].info->source;
-  return from == source_kind::parameter || from == source_kind::state ? piece_bytes(g, c.values[n.first_value]) : 0;
+  return from == source_kind::parameter || from == source_kind::state ? piece_bytes(g, c, n.first_value) : 0;
 }
 // Nodes that have run for a micro-batch when its backward pass begins, whichever of its ops is first.
 inline std::vector<bool> run_before_backward(graph_data const& g, completed const& c) {
@@ -139,22 +110,18 @@ inline double one_machine(std::vector<job> const& jobs) {
 // `in_flight`: how many micro-batches device 0 has run forward when its first backward op begins; a schedule says that.
 inline plan_bound bound_of(graph_data const& g, completed const& c, costs const& k, int in_flight = 1) {
   const std::size_t nodes = static_cast<std::size_t>(c.nodes.size);
-  std::vector<double> seconds(nodes), bytes(nodes), head(nodes, 0), tail(nodes, 0);
+  const least_seconds least(g, c, k, rates_of(k, g, c.devices).link);
+  std::vector<double> bytes(nodes), head(nodes, 0), tail(nodes, 0);
   std::vector<placement> places;  // those that nodes lie on
   std::vector<int> place_of(nodes, -1);
-  std::vector<int> devices;  // one of each kind
-  for (int d = 0; d < k.devices(); ++d)
-    if (std::none_of(devices.begin(), devices.end(), [&](int other) { return k.kind_of(other) == k.kind_of(d); }))
-      devices.push_back(d);
   for (int id = 0; id < c.nodes.size; ++id) {
     node const& n = c.nodes[id];
     const std::size_t i = static_cast<std::size_t>(id);
-    seconds[i] = detail::bounds::least_seconds(g, n, k, devices);
     bytes[i] = detail::bounds::stored_bytes(g, c, n);
     for (int in = 0; in < n.input_count; ++in)
       if (const int from = c.values[c.input(n, in)].node; from >= 0 && from < id)
-        head[i] = std::max(head[i], head[static_cast<std::size_t>(from)] + seconds[static_cast<std::size_t>(from)]);
-    if (seconds[i] <= 0 && bytes[i] <= 0) continue;
+        head[i] = std::max(head[i], head[static_cast<std::size_t>(from)] + least.seconds(from));
+    if (least.work(id) <= 0 && bytes[i] <= 0) continue;
     const auto known = std::find(places.begin(), places.end(), n.over.where);
     place_of[i] = static_cast<int>(known - places.begin());
     if (known == places.end()) places.push_back(n.over.where);
@@ -164,10 +131,10 @@ inline plan_bound bound_of(graph_data const& g, completed const& c, costs const&
     const std::size_t i = static_cast<std::size_t>(id);
     for (int in = 0; in < n.input_count; ++in)
       if (const int from = c.values[c.input(n, in)].node; from >= 0 && from < id)
-        tail[static_cast<std::size_t>(from)] = std::max(tail[static_cast<std::size_t>(from)], tail[i] + seconds[i]);
+        tail[static_cast<std::size_t>(from)] = std::max(tail[static_cast<std::size_t>(from)], tail[i] + least.seconds(id));
   }
-  // One device of every place stands for it.
-  std::vector<std::vector<detail::bounds::job>> jobs(places.size());
+  // One device of every place stands for it. It computes and communicates at once.
+  std::vector<std::vector<detail::bounds::job>> jobs(2 * places.size());
   std::vector<double> held(places.size());
   std::vector<std::vector<int>> reached(places.size());  // by a node's place: those whose device is one of it
   for (std::size_t p = 0; p < places.size(); ++p)
@@ -179,8 +146,9 @@ inline plan_bound bound_of(graph_data const& g, completed const& c, costs const&
     if (place_of[i] < 0) continue;
     for (int q : reached[static_cast<std::size_t>(place_of[i])]) {
       held[static_cast<std::size_t>(q)] += bytes[i];
-      if (seconds[i] > 0)
-        jobs[static_cast<std::size_t>(q)].push_back({head[i], tail[i], seconds[i] * c.nodes[static_cast<int>(i)].time.size()});
+      node const& n = c.nodes[static_cast<int>(i)];
+      if (const double work = least.work(static_cast<int>(i)); work > 0)
+        jobs[2 * static_cast<std::size_t>(q) + (n.kind == node_kind::move)].push_back({head[i], tail[i], work * n.time.size()});
     }
   }
   plan_bound r;
@@ -193,12 +161,12 @@ inline plan_bound bound_of(graph_data const& g, completed const& c, costs const&
     stored += bytes[static_cast<std::size_t>(id)];
     for (int v = n.first_value; v < n.first_value + n.value_count; ++v)
       if (kept[static_cast<std::size_t>(v)])
-        read_again += std::min(in_flight, n.time.size()) * detail::bounds::piece_bytes(g, c.values[v]);
+        read_again += std::min(in_flight, n.time.size()) * detail::bounds::piece_bytes(g, c, v);
   }
   r.bytes = stored + read_again;
   for (std::size_t p = 0; p < places.size(); ++p) {
     r.bytes = std::max(r.bytes, held[p]);
-    r.seconds = std::max(r.seconds, detail::bounds::one_machine(jobs[p]));
+    for (std::size_t lane = 0; lane < 2; ++lane) r.seconds = std::max(r.seconds, detail::bounds::one_machine(jobs[2 * p + lane]));
   }
   return r;
 }
