@@ -479,6 +479,8 @@ TEST_CASE("a search from a plan is never worse than the plan") {
     CHECK(!r.plan.check());
     CHECK(simulate<trained>(r.plan, c).seconds == r.seconds);
     REQUIRE(r.found);
+    CHECK(r.found->seconds <= r.found->why.start_seconds);
+    CHECK(r.found->why.start.find("bounds the search from the beginning") != std::string::npos);
     // Where the search may not do as well, the start is what comes back.
     const auto narrow = search_from<trained>(start, c, constrained<only::devices_per_stage<1>, only::stages<1>>());
     CHECK(narrow.seconds <= own);
@@ -491,4 +493,114 @@ TEST_CASE("a search from a plan is never worse than the plan") {
   const auto kept = search_from<trained>(start, c, constrained<only::devices_per_stage<1>, only::stages<1>>());
   CHECK(!kept.by_search);
   CHECK(kept.seconds == kept.start_seconds);
+  REQUIRE(kept.found);
+  CHECK(kept.found->why.start_seconds == 0);
+  CHECK(kept.found->why.start.find("the space has no plan of 1 stages of 8 devices") != std::string::npos);
+}
+
+TEST_CASE("a good start leaves the result as it is, and less to look at") {
+  const cluster c = slow_cluster();
+  constraints given;
+  given.schedules = {schedule_kind::one_f_one_b, schedule_kind::interleaved};
+  const auto free = search<trained>(c, given);
+  const auto from = search_from<trained>(free.plan, c, given);
+  REQUIRE(from.found);
+  CHECK(from.found->why.start == "the start is of the space; it bounds the search from the beginning");
+  CHECK(from.found->why.start_seconds == doctest::Approx(free.seconds));
+  CHECK(from.found->seconds == doctest::Approx(free.seconds));
+  CHECK(from.found->why.bounded <= free.why.bounded);
+  CHECK(from.found->why.eliminations < free.why.eliminations);
+  MESSAGE("looked at without a start: ", free.why.bounded, " configurations, ", free.why.eliminations,
+          " eliminations; with: ", from.found->why.bounded, ", ", from.found->why.eliminations);
+}
+
+TEST_CASE("a plan of the space is read as a point that makes it") {
+  const plan<trained> empty{trained{}};
+  const costs k(slow_cluster());
+  constraints given;
+  given.coshard = {2, 4};
+  using enum schedule_kind;
+  given.schedules = {one_f_one_b, gpipe, interleaved, zero_bubble_h1, zero_bubble_h2};
+  const spaces::plan_space space(empty.traced(), empty.traced().forward_count, k, given);
+  spaces::problem const& p = space.of();
+  std::mt19937 random(4);
+  for (int i = 0; i < 60; ++i) {
+    const int c = std::uniform_int_distribution<int>(0, static_cast<int>(p.configurations.size()) - 1)(random);
+    spaces::configuration const& configured = p.configurations[static_cast<std::size_t>(c)];
+    const spaces::shape s = p.make_shape(configured.shape);
+    const spaces::choice x = spaces::random_choice(p, s, c, random);
+    if (!x.found()) continue;
+    plan_base made(empty.traced());
+    spaces::chosen(space, x)(made);
+    const spaces::point_of_plan read = spaces::plan_reader(space, made).read();
+    CAPTURE(i);
+    CHECK(read.differs == "");
+    REQUIRE(read.point.found());
+    // What the plan leaves open is chosen so that it costs the least.
+    if (configured.stages == 1)
+      CHECK(spaces::time_and_memory(p, s, read.point).time <= spaces::time_and_memory(p, s, x).time * (1 + 1e-9));
+  }
+}
+
+TEST_CASE("where blocks may run in turns the search misses nothing that looking at every choice finds") {
+  // Where every device has a part of the batch, and links are slow, turns are faster than blocks that are kept: without
+  // micro-batches theirs alone are gradients that go in buckets.
+  for (const bool by_samples : {false, true})
+    for (int micro_batches : {1, 2}) {
+      cluster c = slow_cluster();
+      if (by_samples) {
+        c.links[0].latency = 1e-2;
+        c.kinds[0].flops = {{"f32", 1e13}};
+      }
+      const costs k(c);
+      constraints given = constrained<only::devices<2>, only::zero<0>, only::coshard<2>>();
+      const constraints cuts =
+          by_samples ? constrained<only::devices_per_stage<2>, only::axes<"*", sample>, only::no_replicas<"block.*">>()
+                     : constrained<only::axes<"*", sample, inner>, only::pieces<"table*", 1, 1>>();
+      given.cuts = cuts.cuts;
+      given.devices_per_stage = cuts.devices_per_stage;
+      given.micro_batches = {micro_batches};
+      const plan<training<model, adamw, clip_norm>> empty(training<model, adamw, clip_norm>{{1}, {}, {}, {}}, {});
+      const spaces::plan_space space(empty.traced(), empty.traced().forward_count, k, given);
+      spaces::problem p = space.of();
+      struct point {
+        double time, memory;
+        bool in_turns;
+      };
+      std::vector<point> all;
+      spaces::detail::enumeration::all(p, [&](spaces::choice const& x, spaces::total const& t) {
+        bool in_turns = false;
+        for (spaces::stage_choice const& s : x.stages)
+          for (std::size_t i = 0; i < s.segments.size(); ++i)
+            in_turns = in_turns || space.way(s.begin + static_cast<int>(i), s.segments[i].variant).turns > 1;
+        all.push_back({t.time, t.memory, in_turns});
+      });
+      double least = spaces::infinite, most = 0;
+      for (point const& x : all) {
+        least = std::min(least, x.memory);
+        most = std::max(most, x.memory);
+      }
+      int turned = 0;
+      bool turned_freely = false;
+      for (int step = 0; step <= 12; ++step) {
+        p.limit = step == 12 ? spaces::infinite : least + (most - least) * step * step / 300;
+        point best{spaces::infinite, 0, false};
+        for (point const& x : all)
+          if (x.memory <= p.limit && x.time < best.time) best = x;
+        const spaces::exact_outcome found = spaces::exact(p);
+        CAPTURE(by_samples);
+        CAPTURE(micro_batches);
+        CAPTURE(step);
+        REQUIRE(found.best.found());
+        CHECK(found.time == doctest::Approx(best.time).epsilon(1e-9));
+        CHECK(found.lower_bound <= best.time * (1 + 1e-9));
+        CHECK(found.lower_bound >= best.time * (1 - 1e-9));
+        CHECK(found.memory <= p.limit);
+        turned += best.in_turns;
+        turned_freely = best.in_turns;
+      }
+      MESSAGE(all.size(), " choices; the best is in turns under ", turned, " of 13 limits");
+      CHECK(turned > 0);
+      CHECK(turned_freely == (by_samples && micro_batches == 1));
+    }
 }

@@ -16,7 +16,7 @@ struct exact_outcome : outcome {
   std::vector<double> bounds, times;
 };
 
-// `start`: a choice that is known; the result is no worse.
+// `start`: a choice that is known. The result is no worse, and it bounds the search from the beginning.
 inline exact_outcome exact(problem const& p, exact_options const& how = {}, choice const* start = nullptr) {
   exact_outcome r;
   r.configurations = static_cast<long>(p.configurations.size());
@@ -111,7 +111,7 @@ inline exact_outcome exact(problem const& p, exact_options const& how = {}, choi
         for (int other : of_shape[static_cast<std::size_t>(id)])
           if (const double most = next.bound * soon; close[static_cast<std::size_t>(other)] < 0 &&
                                                      p.configurations[static_cast<std::size_t>(other)].bound <= most &&
-                                                     pack(other) <= most && pack(other) < r.time) {
+                                                     pack(other) <= most && pack(other) < r.time / (1 + how.tolerance)) {
             ++r.bounded;
             close[static_cast<std::size_t>(other)] =
                 std::max(pack(other), configuration_solver(p, stretches, shape_of(id), other, how).first_bound());

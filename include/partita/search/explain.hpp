@@ -82,8 +82,8 @@ inline std::vector<considered_configuration> considered_by(spaces::plan_space co
   return all;
 }
 
-inline search_report explain(spaces::plan_space const& space, spaces::exact_outcome const& o) {
-  search_report r;
+// What is known of the start stays in `r`.
+inline void explain(spaces::plan_space const& space, spaces::exact_outcome const& o, search_report& r) {
   r.configurations = o.configurations;
   r.bounded = o.bounded;
   r.solved = o.solved;
@@ -138,7 +138,6 @@ inline search_report explain(spaces::plan_space const& space, spaces::exact_outc
   r.bound_by = "stage " + std::to_string(slowest) + " works for " + works + "; the fullest device holds " + size(o.memory) +
                " of " + size(space.of().limit) + ", and " + (fits_free ? "no block runs again" : "blocks run again to fit");
   if (turned > 0) r.bound_by += ", heads and features of " + std::to_string(turned) + " of them in turns";
-  return r;
 }
 
 }  // namespace partita::detail

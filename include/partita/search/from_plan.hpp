@@ -3,6 +3,7 @@
 #include <optional>
 #include <vector>
 
+#include <partita/search/read_plan.hpp>
 #include <partita/search/search.hpp>
 #include <partita/simulate/simulate.hpp>
 
@@ -18,8 +19,33 @@ template <class Model> struct searched_from {
   std::optional<search_result<Model>> found;    // none where no plan of the space fits
 };
 
-// The better of the start and of what a search finds, by the simulator: a plan of one's own has no planner's cost. The model
-// and its extents are the start's. Throws error where neither fits into the devices' memory, or into that of the constraints.
+namespace detail {
+// The start as a choice of a space, or the one next to it.
+inline spaces::choice start_in(spaces::plan_space const& space, plan_base const& start, search_report& why) {
+  const spaces::point_of_plan read = spaces::plan_reader(space, start).read();
+  if (!read.point.found()) {
+    why.start = "nothing of the space is near the start (" + read.differs +
+                "): it bounds nothing, as what is simulated is no bound of the planner's cost";
+    return {};
+  }
+  why.start = read.is_of_space() ? "the start is of the space" : "the start is not of the space (" + read.differs + ")";
+  spaces::problem const& p = space.of();
+  spaces::configuration const& c = p.configurations[static_cast<std::size_t>(read.point.configuration)];
+  const spaces::total t = spaces::time_and_memory(p, p.make_shape(c.shape), read.point);
+  const char* const it = read.is_of_space() ? "it" : "the plan of the space next to it";
+  if (t.memory > p.limit) {
+    why.start += words({"; ", it, " does not fit by the planner's count, and bounds nothing"});
+    return {};
+  }
+  why.start += words({"; ", it, " bounds the search from the beginning"});
+  why.start_seconds = t.time;
+  return read.point;
+}
+}  // namespace detail
+
+// The better of the start and of what a search finds, by the simulator. The search itself goes by the planner's cost, and what
+// that says of the start, or of the plan of the space next to it, is the best known when it begins. The model and its extents
+// are the start's. Throws error where neither fits into the devices' memory, or into that of the constraints.
 template <class Model> searched_from<Model> search_from(plan<Model> const& start, costs const& prices,
                                                         constraints const& given = {}, search_options const& how = {}) {
   auto const& g = start.traced();
@@ -33,7 +59,10 @@ template <class Model> searched_from<Model> search_from(plan<Model> const& start
   if (const finding f = start.check()) throw error("the plan that a search starts from does not verify: " + describe(f));
   searched_from<Model> r{start, 0, false, seconds_of(start), spaces::infinite, {}};
   try {
-    r.found = search<Model>(prices, given, start.model(), extents, how);
+    r.found = detail::search_from_choice<Model>(prices, given, start.model(), extents, how,
+                                                [&](spaces::plan_space const& space, search_report& why) {
+                                                  return detail::start_in(space, start.for_graph(space.graph()), why);
+                                                });
     r.found_seconds = seconds_of(r.found->plan);
   } catch (error const&) {
     if (r.start_seconds == spaces::infinite) throw;

@@ -57,10 +57,11 @@ inline double least_memory_that_does(graph_data const& g, int forward_ops, costs
 }
 }  // namespace detail
 
-// Throws error where no plan fits, naming what would do, or where the model has an axis without extent.
-template <class Model> search_result<Model> search(costs const& prices, constraints const& given = {},
-                                                   as_training<Model> const& model = {}, std::vector<binding> const& extents = {},
-                                                   search_options const& how = {}) {
+namespace detail {
+// `start(space, report)`: a choice of the space that is known, or one that is not found.
+template <class Model, class Start>
+search_result<Model> search_from_choice(costs const& prices, constraints const& given, as_training<Model> const& model,
+                                        std::vector<binding> const& extents, search_options const& how, Start&& start) {
   search_result<Model> r{plan<Model>(model, extents), 0, 0, 0, {}};
   auto const& g = r.plan.traced();
   if (const finding f = check_model(g)) throw error(describe(f));
@@ -68,13 +69,14 @@ template <class Model> search_result<Model> search(costs const& prices, constrai
   const spaces::plan_space space(g, g.forward_count, prices, given);
   spaces::exact_options exactly;
   exactly.tolerance = how.tolerance;
-  const spaces::exact_outcome o = spaces::exact(space.of(), exactly);
+  const spaces::choice known = start(space, r.why);
+  const spaces::exact_outcome o = spaces::exact(space.of(), exactly, &known);
   if (!o.best.found()) {
     const double limit = space.of().limit;
     if (space.shapes().empty() && !space.without_options().empty())
       throw_error({"search: the constraint 'cuts' leaves op ", space.without_options(),
                    " no way to lie on any grid: allow it replicas, or an axis"});
-    const double least = detail::least_memory_that_does(g, g.forward_count, prices, given, limit);
+    const double least = least_memory_that_does(g, g.forward_count, prices, given, limit);
     if (least == spaces::infinite)
       throw_error(
           {"search: no plan, whatever the memory; widen the constraints 'stages', 'stage_begins', 'regions', 'devices_per_stage', 'micro_batches', 'schedules' or 'recompute'"});
@@ -86,8 +88,17 @@ template <class Model> search_result<Model> search(costs const& prices, constrai
   r.seconds = o.time;
   r.lower_bound = o.lower_bound;
   r.memory = o.memory;
-  r.why = detail::explain(space, o);
+  explain(space, o, r.why);
   return r;
+}
+}  // namespace detail
+
+// Throws error where no plan fits, naming what would do, or where the model has an axis without extent.
+template <class Model> search_result<Model> search(costs const& prices, constraints const& given = {},
+                                                   as_training<Model> const& model = {}, std::vector<binding> const& extents = {},
+                                                   search_options const& how = {}) {
+  return detail::search_from_choice<Model>(prices, given, model, extents, how,
+                                           [](spaces::plan_space const&, search_report&) { return spaces::choice{}; });
 }
 // With the costs of a cluster's roofline: `how.prices`.
 template <class Model> search_result<Model> search(cluster const& c, constraints const& given = {},

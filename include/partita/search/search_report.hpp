@@ -28,6 +28,10 @@ struct search_report {
   std::vector<found_stage> of_stages;
   std::vector<considered_configuration> considered;  // the fastest first, then by bound; a dozen at most
   std::string bound_by;                              // what keeps the plan from being faster
+  // Of a search from a plan: seconds by the planner's cost of it, or of the plan of the space next to it, which bound the search
+  // from the beginning; 0: nothing does. And why, in words.
+  double start_seconds = 0;
+  std::string start;
 };
 
 }  // namespace partita

@@ -267,13 +267,28 @@ class plan_space {
         const std::vector<way_to_run> ways = ways_of(first);
         for (way_to_run const& how : ways)
           if (!how.again || !s.schedule.splits())  // what waits for the gradients of weights is there that long
-            variants.push_back({how.turns > 1 ? made(how) : whole, how.again, how.again && !ways.front().again});
+            variants.push_back({how.turns > 1 ? made(how) : whole, how.again, false});
+        for (variant& v : variants) v.saves_memory_alone = v.replays && !ways.front().again && is_no_faster(*v.costs, *whole);
         choice.kinds.push_back(std::move(variants));
       }
       r.grids.push_back(std::move(choice));
     }
     add_crossings(s, grids, r);
     return r;
+  }
+  // Is no choice that runs again faster than the same one kept? In turns it may be: gradients of one micro-batch's turns go in
+  // buckets, and small products at other rates.
+  static bool is_no_faster(table const& again, table const& kept) {
+    if (&again == &kept) return true;
+    auto all = [](cost_list const& a, cost_list const& b) {
+      constexpr double rounding = 1 - 1e-12;
+      for (std::size_t i = 0; i < a.size(); ++i) {
+        const segment_cost x = cost_in_stage(a[i], true), y = cost_in_stage(b[i], false);
+        if (x.time < y.time * rounding || x.step < y.step * rounding) return false;
+      }
+      return true;
+    };
+    return again.same_form(kept) && all(again.own, kept.own) && all(again.pair_costs, kept.pair_costs);
   }
   // A stage sends what a device holds of every tensor to the device with the same place in the next stage, and gets the
   // gradient back; where the layouts differ the larger piece is sent. Chunks cross as often as there are of them.

@@ -1,0 +1,302 @@
+// A plan as a point of a space, or the point next to it: what `chosen` does, backwards.
+#pragma once
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <partita/search/chosen.hpp>
+#include <partita/search/grid_solver.hpp>
+#include <partita/search/same_plan.hpp>
+
+#include <partita/core/begin_planning_code.hpp>
+
+namespace partita::spaces {
+
+struct point_of_plan {
+  choice point;         // not found: the space has none near the plan
+  std::string differs;  // how the plan differs from the one that the point makes; empty: it does not
+  bool is_of_space() const { return point.found() && differs.empty(); }
+};
+
+// Stages, devices, micro-batches, cuts, ZeRO stages and what runs again are read from the plan's words. What these leave open
+// (layouts between segments, forms in which tensors are gathered) is chosen so that it costs the least: all such points make
+// one plan. So is the cut of an op that no option of the space is.
+class plan_reader {
+ public:
+  plan_reader(plan_space const& s, plan_base const& plan) : space_(s), p_(s.of()), g_(s.graph()), plan_(plan) {
+    caused_.resize(static_cast<std::size_t>(g_.ops.size));
+    for (int op = 0; op < g_.ops.size; ++op) {
+      lies_.push_back(lies_of(g_, plan, op));
+      if (g_.ops[op].origin != op) caused_[static_cast<std::size_t>(g_.ops[op].origin)].push_back(op);
+    }
+  }
+  point_of_plan read() {
+    point_of_plan r;
+    if (!read_stages(r.differs)) return r;
+    for (std::size_t c = 0; c < p_.configurations.size() && !r.is_of_space(); ++c) {
+      if (!may_be(p_.configurations[c])) continue;
+      const choice x = point_in(static_cast<int>(c));
+      if (!x.found()) continue;
+      plan_base made(g_);
+      chosen(space_, x)(made);
+      std::string differs = difference_of(g_, plan_, made);
+      if (r.point.found() && !differs.empty()) continue;
+      r = {x, std::move(differs)};
+    }
+    if (!r.point.found() && r.differs.empty())
+      r.differs = words(
+          {"the space has no plan of ", stages_, " stages of ", devices_, " devices and ", micro_batches_, " micro-batches"});
+    return r;
+  }
+
+ private:
+  using options = std::vector<int>;
+  segment const& segment_of(int number) const { return space_.model().segments[static_cast<std::size_t>(number)]; }
+  op_lies const& lies(int op) const { return lies_[static_cast<std::size_t>(op)]; }
+  auto const& info_of(configuration const& c) const { return space_.shapes()[static_cast<std::size_t>(c.shape)]; }
+
+  // Which stage has which segments; false where it is not told.
+  bool read_stages(std::string& why) {
+    std::map<int, int> counts;  // of ops, by devices
+    std::set<int> phases;
+    for (int i = 0; i < space_.segments(); ++i)
+      for (searched_op const& x : segment_of(i).ops) {
+        op_lies const& l = lies(x.op);
+        if (l.devices == 0) {
+          why = words({"op ", g_.name(x.op).view(), " lies on devices that are no run"});
+          return false;
+        }
+        ++counts[l.devices];
+        phases.insert(l.phases.begin(), l.phases.end());
+        for (cut_in_time const& t : l.time)
+          if (t.letter >= 0 && x.is_batch[t.letter]) micro_batches_ = std::max(micro_batches_, t.pieces);
+      }
+    auto by_count = [](auto const& a, auto const& b) { return a.second < b.second; };
+    devices_ = std::max_element(counts.begin(), counts.end(), by_count)->first;
+    chunks_ = std::max<int>(1, static_cast<int>(phases.size()));
+    for (int i = 0; i < space_.segments(); ++i) {
+      std::map<int, int> of_stage;
+      for (searched_op const& x : segment_of(i).ops) ++of_stage[lies(x.op).first / devices_];
+      stage_of_.push_back(std::max_element(of_stage.begin(), of_stage.end(), by_count)->first);
+      stages_ = std::max(stages_, stage_of_.back() + 1);
+    }
+    for (int s = 0; s < stages_; ++s)
+      if (std::find(stage_of_.begin(), stage_of_.end(), s) == stage_of_.end()) {
+        why = words({"no block lies on stage ", s, " of ", stages_});
+        return false;
+      }
+    return true;
+  }
+  bool may_be(configuration const& c) const {
+    auto const& s = info_of(c);
+    return c.stages == stages_ && s.devices == devices_ && s.micro_batches == micro_batches_ && s.schedule.chunks == chunks_;
+  }
+
+  // Stages in the order of the chain: chunks are dealt by `chosen`.
+  choice point_in(int number) {
+    configuration const& c = p_.configurations[static_cast<std::size_t>(number)];
+    const shape s = p_.make_shape(c.shape);
+    choice x;
+    x.configuration = number;
+    std::vector<std::vector<std::vector<options>>> allowed;  // per stage, segment, variable
+    for (int stage = 0, begin = 0; stage < stages_; ++stage) {
+      std::vector<int> read_from;
+      for (std::size_t i = 0; i < stage_of_.size(); ++i)
+        if (stage_of_[i] == stage) read_from.push_back(static_cast<int>(i));
+      x.stages.push_back({begin, grid_of(info_of(c), read_from), {}});
+      allowed.emplace_back();
+      for (int from : read_from) {
+        x.stages.back().segments.push_back({variant_of(from, s, x.stages.back().grid), {}});
+        table_key const& key = space_.key_of(from, info_of(c), x.stages.back().grid, x.stages.back().segments.back().variant);
+        allowed.back().push_back(allowed_by(from, key, info_of(c), x.stages.back().grid));
+      }
+      begin += static_cast<int>(read_from.size());
+      const int first = x.stages.back().begin;
+      if (first > 0 && !p_.begins(first)) return {};
+      for (int i = first; i < begin; ++i)
+        if (!p_.lies(i, stage, s.devices)) return {};
+    }
+    for (const bool lean : {false, true})
+      if (cheapest(s, c, allowed, lean, x) && (lean || time_and_memory(p_, s, x).memory <= p_.limit)) return x;
+    return {};
+  }
+  static std::vector<cut_in_space> cuts_of(cut_option const& c, int outer, int inner) {
+    std::vector<cut_in_space> r;
+    if (c[0] >= 0 && outer > 1) r.push_back({c[0], outer, inner});
+    if (c[1] >= 0 && inner > 1) r.push_back({c[1], inner, 1});
+    sort_cuts(r);
+    return r;
+  }
+  // The grid on which the most ops are cut as they are.
+  int grid_of(plan_space::shape_info const& s, std::vector<int> const& segments) const {
+    int best = 0;
+    long most = -1;
+    for (std::size_t g = 0; g < s.grids.size(); ++g) {
+      const auto [outer, inner] = s.grids[g];
+      long fits = 0;
+      for (int i : segments)
+        for (searched_op const& x : segment_of(i).ops) {
+          std::vector<cut_in_space> const& cuts = lies(x.op).space;
+          fits += std::all_of(cuts.begin(), cuts.end(), [outer = outer, inner = inner](cut_in_space const& c) {
+            return c.pieces == outer * inner || (c.stride == 1 ? c.pieces == inner : c.pieces == outer && c.stride == inner);
+          });
+        }
+      if (fits <= most) continue;
+      most = fits;
+      best = static_cast<int>(g);
+    }
+    return best;
+  }
+  int variant_of(int number, shape const& s, int grid) const {
+    way_to_run read;
+    bool rest = true;
+    for (searched_op const& x : segment_of(number).ops) {
+      bool again = false;
+      for (cut_in_time const& t : lies(x.op).time) {
+        again = again || t.letter < 0;
+        if (t.letter >= 0 && t.letter == x.turns_along && !x.is_batch[t.letter]) read.turns = std::max(read.turns, t.pieces);
+      }
+      read.again = read.again || again;
+      rest = rest && again;
+    }
+    read.rest = read.turns == 1 || rest;
+    const int kind = p_.chain[static_cast<std::size_t>(number)];
+    const int variants = static_cast<int>(s.grids[static_cast<std::size_t>(grid)].kinds[static_cast<std::size_t>(kind)].size());
+    int best = 0;
+    for (int v = variants; v-- > 0;) {
+      const way_to_run way = space_.way(number, v);
+      if (way.again == read.again && way.turns == read.turns && way.rest == read.rest) return v;
+      if (way.again == read.again) best = v;
+    }
+    return best;
+  }
+  // Options by variable of what is read; empty: any.
+  std::vector<options> allowed_by(int number, table_key const& key, plan_space::shape_info const& s, int grid) const {
+    const auto [outer, inner] = s.grids[static_cast<std::size_t>(grid)];
+    std::vector<options> all(key.variables.size());
+    for (std::size_t k = 0; k < key.variables.size(); ++k) {
+      table_key::variable const& v = key.variables[k];
+      if (v.what != table_key::variable::cut && v.what != table_key::variable::zero) continue;
+      searched_op const& x = segment_of(number).ops[static_cast<std::size_t>(v.op)];
+      if (v.what == table_key::variable::cut) {
+        for (std::size_t o = 0; o < key.cuts[k].size(); ++o)
+          if (cuts_of(key.cuts[k][o], outer, inner) == lies(x.op).space) all[k].push_back(static_cast<int>(o));
+      } else {
+        const std::vector<int> read = zero_of(x.weights[static_cast<std::size_t>(v.weight)], lies(x.op));
+        for (std::size_t o = 0; o < v.stages.size(); ++o)
+          if (std::find(read.begin(), read.end(), v.stages[o]) != read.end()) all[k].push_back(static_cast<int>(o));
+      }
+    }
+    return all;
+  }
+  // ZeRO stages that a parameter may have: its pieces, its update's, and those of the squares of its gradient for a norm.
+  std::vector<int> zero_of(searched_weight const& w, op_lies const& reader) const {
+    int own = 1;
+    for (cut_in_space const& c : reader.space)
+      for (int a = 0; a < g_.ops[w.op].info->outputs[0].rank; ++a)
+        if (w.letter[a] == c.letter) own *= c.pieces;
+    if (lies(w.op).pieces() > own) return {3};
+    auto more = [&](int by, pass when, auto const& wanted) {  // than the parameter itself, of what it causes
+      std::vector<int> const& caused = caused_[static_cast<std::size_t>(by)];
+      return std::any_of(caused.begin(), caused.end(), [&](int op) {
+        return g_.ops[op].when == when && wanted(g_.ops[op].info->kind == "square_sum") && lies(op).pieces() > own;
+      });
+    };
+    bool sums = false, squared = false;
+    for (int through : w.read_through) sums = sums || more(through, pass::backward, [](bool) { return true; });
+    for (int op : caused_[static_cast<std::size_t>(w.op)]) squared = squared || g_.ops[op].info->kind == "square_sum";
+    const bool squares = more(w.op, pass::update, [](bool square) { return square; }),
+               updates = more(w.op, pass::update, [](bool square) { return !square; });
+    if (!updates) return {0};
+    std::vector<int> all;
+    if (!squares && !sums) all.push_back(1);
+    if (squares || sums || !squared) all.push_back(2);
+    if (all.back() == 2 && !w.alone()) all.push_back(3);  // it is 2 there
+    return all;
+  }
+
+  // Fills in the cheapest options: in time, as if all of it were worked on by one stage; or, `lean`, in memory.
+  bool cheapest(shape const& s, configuration const& c, std::vector<std::vector<std::vector<options>>> const& allowed, bool lean,
+                choice& x) {
+    struct passed {
+      eliminator* by;
+      weights w;
+      std::vector<int> entry, before;  // per exit the entry; per entry the exit before
+    };
+    std::vector<passed> way;
+    std::map<std::pair<std::pair<table const*, int>, std::vector<options>>, std::unique_ptr<eliminator>> known;
+    std::vector<double> left;
+    for (std::size_t k = 0; k < x.stages.size(); ++k) {
+      stage_choice const& stage = x.stages[k];
+      const int in_flight = lean ? c.schedule.in_flight(static_cast<int>(k), stages_, s.micro_batches) : 1;
+      const aim a = lean ? aim{0, 0} : aim{static_cast<double>(s.micro_batches), 1};
+      for (std::size_t i = 0; i < stage.segments.size(); ++i) {
+        const int kind = p_.chain[static_cast<std::size_t>(stage.begin) + i];
+        variant const& v = s.grids[static_cast<std::size_t>(stage.grid)]
+                               .kinds[static_cast<std::size_t>(kind)][static_cast<std::size_t>(stage.segments[i].variant)];
+        auto& by = known[{{v.costs.get(), in_flight}, allowed[k][i]}];
+        if (!by) by = std::make_unique<eliminator>(*v.costs, nullptr, without(*v.costs, allowed[k][i]));
+        way.push_back({by.get(), grid_solver::weigh(a, lean ? 1 : 0, in_flight, v.replays), {}, {}});
+        passed& at = way.back();
+        matrix const& through = by->run(at.w);
+        std::vector<double> entered(static_cast<std::size_t>(through.rows), k + i == 0 ? 0.0 : infinite);
+        at.before.assign(entered.size(), 0);
+        for (int e = 0; e < through.rows && k + i > 0; ++e)
+          for (int j = i > 0 ? e : 0; j < (i > 0 ? e + 1 : static_cast<int>(left.size())); ++j) {
+            const double crossing = i > 0 ? 0 : a.time * s.crossing(x.stages[k - 1].grid, stage.grid, kind, j, e),
+                         sum = left[static_cast<std::size_t>(j)] + crossing;
+            if (sum >= entered[static_cast<std::size_t>(e)]) continue;
+            entered[static_cast<std::size_t>(e)] = sum;
+            at.before[static_cast<std::size_t>(e)] = j;
+          }
+        left.assign(static_cast<std::size_t>(through.columns), infinite);
+        at.entry.assign(left.size(), 0);
+        for (int e = 0; e < through.rows; ++e)
+          for (int j = 0; j < through.columns; ++j)
+            if (const double sum = entered[static_cast<std::size_t>(e)] + through(e, j);
+                sum < left[static_cast<std::size_t>(j)]) {
+              left[static_cast<std::size_t>(j)] = sum;
+              at.entry[static_cast<std::size_t>(j)] = e;
+            }
+      }
+    }
+    const auto last = std::min_element(left.begin(), left.end());
+    if (*last == infinite) return false;
+    int exit = static_cast<int>(last - left.begin());
+    std::size_t at = way.size();
+    for (std::size_t k = x.stages.size(); k-- > 0;)
+      for (std::size_t i = x.stages[k].segments.size(); i-- > 0;) {
+        passed const& here = way[--at];
+        const int entry = here.entry[static_cast<std::size_t>(exit)];
+        here.by->run(here.w);
+        x.stages[k].segments[i].options = here.by->decode(entry, exit);
+        exit = here.before[static_cast<std::size_t>(entry)];
+      }
+    return true;
+  }
+  static std::vector<eliminator::left_out> without(table const& t, std::vector<options> const& allowed) {
+    std::vector<eliminator::left_out> all;
+    for (std::size_t v = 0; v < allowed.size(); ++v)
+      for (int o = 0; o < t.options[v] && !allowed[v].empty(); ++o)
+        if (std::find(allowed[v].begin(), allowed[v].end(), o) == allowed[v].end())
+          all.push_back({v, static_cast<std::size_t>(o)});
+    return all;
+  }
+
+  plan_space const& space_;
+  problem const& p_;
+  graph_data const& g_;
+  plan_base const& plan_;
+  std::vector<op_lies> lies_;             // by op
+  std::vector<std::vector<int>> caused_;  // by op: backward and update ops
+  int stages_ = 1, devices_ = 1, micro_batches_ = 1, chunks_ = 1;
+  std::vector<int> stage_of_;  // by segment
+};
+
+}  // namespace partita::spaces
+
+#include <partita/core/end_planning_code.hpp>
