@@ -26,8 +26,7 @@ template <class F> double seconds_of(F run) {  // the least of three
   }
   return least;
 }
-void search_gpt(benchmark::State& state, large_sizes const& s, int nodes, pt::constraints const& given = {}) {
-  const pt::cluster c = pt::preset::dgx_a100(nodes);
+void search_gpt(benchmark::State& state, large_sizes const& s, pt::cluster const& c, pt::constraints const& given = {}) {
   const pt::training<gpt3> model{{s.layers}};
   for (auto _ : state) {
     const auto found = pt::search<gpt3>(c, given, model, s.bindings());
@@ -46,6 +45,9 @@ void search_gpt(benchmark::State& state, large_sizes const& s, int nodes, pt::co
     const pt::spaces::plan_space space(g, g.forward_count, prices, given);
     benchmark::DoNotOptimize(pt::spaces::exact(space.of(), how));
   });
+}
+void search_gpt(benchmark::State& state, large_sizes const& s, int nodes, pt::constraints const& given = {}) {
+  search_gpt(state, s, pt::preset::dgx_a100(nodes), given);
 }
 large_sizes of_layers(int layers) {
   large_sizes s;
@@ -81,6 +83,17 @@ BENCHMARK(devices)->RangeMultiplier(2)->Range(8, 256)->Unit(benchmark::kMillisec
 // nodes of 8 devices
 void gpt_6_7b(benchmark::State& state) { search_gpt(state, of_layers(32), static_cast<int>(state.range(0))); }
 BENCHMARK(gpt_6_7b)->RangeMultiplier(2)->Range(1, 8)->Unit(benchmark::kMillisecond);
+// So many nodes of H100, and as many of A100, on the A100s' links.
+pt::cluster unequal(int nodes) {
+  pt::cluster c = pt::preset::dgx_a100(2 * nodes);
+  c.kinds.push_back(pt::preset::dgx_h100(1).kinds.front());
+  c.devices = {{c.kinds[1].name, 8 * nodes}, {c.kinds[0].name, 8 * nodes}};
+  return c;
+}
+void gpt_6_7b_on_unequal(benchmark::State& state) { search_gpt(state, of_layers(32), unequal(static_cast<int>(state.range(0)))); }
+BENCHMARK(gpt_6_7b_on_unequal)->Arg(1)->Arg(4)->Unit(benchmark::kMillisecond);
+void gpt_175b_on_unequal(benchmark::State& state) { search_gpt(state, {}, unequal(static_cast<int>(state.range(0)))); }
+BENCHMARK(gpt_175b_on_unequal)->Arg(64)->Unit(benchmark::kMillisecond);
 void evoformer_on_devices(benchmark::State& state) {
   using trained = pt::training<evoformer, pt::adamw, pt::clip_norm>;
   pt::cluster c = pt::preset::dgx_a100((static_cast<int>(state.range(0)) + 7) / 8);

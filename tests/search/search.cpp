@@ -213,40 +213,105 @@ TEST_CASE("less memory makes plans slower, until none fits") {
   }
 }
 
-TEST_CASE(
-    "devices that differ: a plan is priced by the slowest of those that it uses, and slow ones stay idle where they cost more") {
-  auto mixed = [](double times_slower) {  // four devices, and four more
-    cluster c = slow_cluster();
-    device_kind slow = c.kinds[0];
-    slow.name = "slow";
-    slow.flops["f32"] /= times_slower;
-    slow.memory_bandwidth /= times_slower;
-    slow.launch *= times_slower;
-    c.kinds.insert(c.kinds.begin(), slow);  // the order of kinds says nothing
-    c.devices = {{c.kinds[1].name, 4}, {"slow", 4}};
-    return c;
-  };
-  auto best = [](cluster const& c, constraints const& given = {}) {
-    return search<trained>(c, given, trained{}, std::vector<binding>{}, {.tolerance = 0});
-  };
-  const double fast_ones = best(slow_cluster(), constrained<only::devices<4>>()).seconds, alike = best(mixed(1)).seconds,
-               all = best(slow_cluster()).seconds;
+namespace {
+// So many devices, and as many that are so many times slower.
+cluster unequal_cluster(int devices, double times_slower) {
+  cluster c = slow_cluster();
+  device_kind slow = c.kinds[0];
+  slow.name = "slow";
+  slow.flops["f32"] /= times_slower;
+  slow.memory_bandwidth /= times_slower;
+  slow.launch *= times_slower;
+  c.kinds.insert(c.kinds.begin(), slow);  // the order of kinds says nothing
+  c.devices = {{c.kinds[1].name, devices}, {"slow", devices}};
+  return c;
+}
+search_result<trained> best_on(cluster const& c, constraints const& given = {}, int layers = 4) {
+  return search<trained>(c, given, trained{{layers}, {}, {}, {}}, std::vector<binding>{}, {.tolerance = 0});
+}
+}  // namespace
+
+TEST_CASE("devices that differ: slow ones stay idle where they cost more") {
+  const double fast_ones = best_on(slow_cluster(), constrained<only::devices<4>>()).seconds,
+               alike = best_on(unequal_cluster(4, 1)).seconds, all = best_on(slow_cluster()).seconds;
   CHECK(alike == doctest::Approx(all));
   CHECK(all < fast_ones);
   double before = all;
   for (double times : {1.1, 1.3, 2.0, 20.0}) {
-    const search_result<trained> r = best(mixed(times));
+    const search_result<trained> r = best_on(unequal_cluster(4, times));
     CAPTURE(times);
     CHECK(r.seconds >= before * (1 - 1e-9));
     CHECK(r.seconds <= fast_ones * (1 + 1e-9));
-    CHECK(simulate(r.plan, mixed(times)).seconds <= r.seconds * 1.05);
+    CHECK(simulate(r.plan, unequal_cluster(4, times)).seconds <= r.seconds * 1.05);
     before = r.seconds;
   }
   CHECK(before == doctest::Approx(fast_ones));
-  CHECK(best(mixed(20)).why.devices <= 4);
+  CHECK(best_on(unequal_cluster(4, 20)).why.devices <= 4);
   // All of them, where that is asked for.
   const constraints eight = constrained<only::stages<1>, only::devices_per_stage<8>>();
-  CHECK(best(mixed(20), eight).seconds > 2 * best(slow_cluster(), eight).seconds);
+  CHECK(best_on(unequal_cluster(4, 20), eight).seconds > 2 * best_on(slow_cluster(), eight).seconds);
+}
+
+TEST_CASE("devices that differ: each stage pays for its own, so that slow ones get fewer blocks") {
+  constraints given = constrained<only::stages<2>, only::devices_per_stage<2>, only::micro_batches<8>>();
+  const cluster c = unequal_cluster(2, 3);
+  const search_result<trained> r = best_on(c, given, 12);
+  found_stage const &fast = r.why.of_stages[0], &slow = r.why.of_stages[1];
+  CHECK(fast.blocks > 2 * slow.blocks - 2);
+  CHECK(fast.blocks < 5 * slow.blocks);
+  CHECK(std::max(fast.seconds, slow.seconds) < 1.6 * std::min(fast.seconds, slow.seconds));
+  const double simulated = simulate(r.plan, c).seconds;
+  CHECK(simulated == doctest::Approx(r.seconds).epsilon(0.05));
+  MESSAGE("blocks ", fast.blocks, " and ", slow.blocks, ", ", r.seconds, " s; simulated ", simulated, " s");
+  // Better than equal stages, and than all devices as the slowest.
+  constraints equal = given;
+  equal.stage_begins = glob("block.6");
+  CHECK(r.seconds < best_on(c, equal, 12).seconds);
+  cluster slowest = c;
+  slowest.devices = {{"slow", 4}};
+  CHECK(r.seconds < 0.7 * best_on(slowest, given, 12).seconds);
+  // In the other order of devices the last stage has more.
+  cluster turned = c;
+  std::swap(turned.devices[0], turned.devices[1]);
+  const search_result<trained> other = best_on(turned, given, 12);
+  CHECK(other.why.of_stages[0].blocks < other.why.of_stages[1].blocks);
+  CHECK(other.seconds == doctest::Approx(r.seconds).epsilon(0.1));
+}
+
+TEST_CASE("devices that differ: nothing is missed that looking at every choice finds, and every stage fits where it lies") {
+  cluster c = unequal_cluster(2, 3);
+  c.kinds[0].memory = 2e6;  // of the slow ones
+  c.kinds[1].memory = 6e5;
+  const costs k(c);
+  constraints given = constrained<only::devices<3>, only::axes<"*", inner>, only::pieces<"table*", 1, 1>, only::zero<0>,
+                                  only::micro_batches<4>>();
+  const plan<trained> empty(trained{{3}, {}, {}, {}}, std::vector<binding>{});
+  int with_limits = 0;
+  for (double memory : {0.0, 1e9, 1e6, 5e5, 4e5}) {
+    given.memory = memory;
+    const spaces::plan_space space(empty.traced(), empty.traced().forward_count, k, given);
+    spaces::problem p = space.of();
+    std::erase_if(p.configurations, [&](auto const& x) { return space.shapes()[std::size_t(x.shape)].devices > 1; });
+    double least_bound = spaces::infinite;
+    const spaces::outcome every = spaces::brute_force(p);
+    const spaces::exact_outcome found = spaces::exact(p);
+    CAPTURE(memory);
+    CHECK(found.best.found() == every.best.found());
+    if (!every.best.found()) continue;
+    CHECK(found.time == doctest::Approx(every.time).epsilon(1e-9));
+    CHECK(found.lower_bound == doctest::Approx(every.time).epsilon(1e-9));
+    for (spaces::configuration const& x : p.configurations) least_bound = std::min(least_bound, x.bound);
+    CHECK(least_bound <= every.time);
+    const spaces::shape s = p.make_shape(p.configurations[std::size_t(found.best.configuration)].shape);
+    const spaces::total t = spaces::time_and_memory(p, s, found.best);
+    CHECK(t.fits);
+    for (std::size_t stage = 0; stage < t.stages.size(); ++stage) {
+      const double own = c.kind_of(static_cast<int>(stage)).memory;
+      CHECK(t.stages[stage].memory <= (memory > 0 ? memory : own));
+      with_limits += memory == 0 && t.stages[stage].memory > 6e5;
+    }
+  }
+  CHECK(with_limits > 0);
 }
 
 TEST_CASE("constraints that cannot be met, or that name nothing of the model, are told") {
@@ -312,26 +377,28 @@ TEST_CASE("a schedule with a smaller bubble is taken where it is allowed") {
 
 TEST_CASE("no plan of a configuration is faster than its bound, which is known before it is looked at") {
   const plan<trained> empty{trained{}};
-  const costs k(slow_cluster());
   constraints given;
   given.schedules = {schedule_kind::one_f_one_b, schedule_kind::interleaved, schedule_kind::zero_bubble_h1,
                      schedule_kind::zero_bubble_h2};
   given.coshard = {2};
-  const spaces::plan_space space(empty.traced(), empty.traced().forward_count, k, given);
-  double closest = 0;
-  for (spaces::configuration const& c : space.of().configurations) {
-    spaces::problem alone = space.of();
-    alone.configurations = {c};
-    alone.limit = spaces::infinite;
-    const spaces::exact_outcome o = spaces::exact(alone);
-    if (!o.best.found()) continue;
-    CAPTURE(c.stages);
-    CAPTURE(c.shape);
-    CHECK(c.bound > 0);
-    CHECK(c.bound <= o.time * (1 + 1e-9));
-    closest = std::max(closest, c.bound / o.time);
+  for (const double slower : {1.0, 3.0}) {
+    const costs k(unequal_cluster(4, slower));
+    const spaces::plan_space space(empty.traced(), empty.traced().forward_count, k, given);
+    double closest = 0;
+    for (spaces::configuration const& c : space.of().configurations) {
+      spaces::problem alone = space.of();
+      alone.configurations = {c};
+      alone.limit = spaces::infinite;
+      const spaces::exact_outcome o = spaces::exact(alone);
+      if (!o.best.found()) continue;
+      CAPTURE(c.stages);
+      CAPTURE(c.shape);
+      CHECK(c.bound > 0);
+      CHECK(c.bound <= o.time * (1 + 1e-9));
+      closest = std::max(closest, c.bound / o.time);
+    }
+    CHECK(closest > 0.7);
   }
-  CHECK(closest > 0.7);
 }
 
 TEST_CASE("what backward ops read through a view is counted as kept") {
@@ -373,15 +440,22 @@ TEST_CASE("constraints that leave nothing say which") {
   CHECK(message(given).find("MiB would do (constraint 'memory')") != std::string::npos);
 }
 
-TEST_CASE("a plan fits into the smallest of unequal devices") {
+TEST_CASE("a plan fits into each of unequal devices") {
   cluster c = slow_cluster();
   c.kinds.push_back(c.kinds[0]);
   c.kinds[1].name = "small";
   c.kinds[1].memory = 5e5;
   c.devices = {{c.kinds[0].name, 6}, {"small", 2}};
-  CHECK(search<trained>(c).memory <= 5e5);
   CHECK(simulate<trained>(search<trained>(c).plan, c).fits());
-  CHECK(search<trained>(c, constrained<only::devices<6>>()).memory > 5e5);
+  CHECK(search<trained>(c, constrained<only::stages<1>, only::devices_per_stage<8>>()).memory <= 5e5);
+  // What does not fit into the small ones may lie on the others.
+  const search_result<trained> r = search<trained>(c, constrained<only::stages<4>, only::devices_per_stage<2>>());
+  CHECK(r.why.of_stages[3].memory <= 5e5);
+  CHECK(r.memory > 5e5);
+  CHECK(simulate<trained>(r.plan, c).fits());
+  c.kinds[0].memory = 6e4;
+  c.kinds[1].memory = 2e4;
+  CHECK_THROWS_WITH_AS(search<trained>(c), doctest::Contains("MiB on each would do (the cluster's devices)"), error);
 }
 
 TEST_CASE("an expert's plans are simulated, and the best of both is no slower than either") {

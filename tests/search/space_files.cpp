@@ -77,6 +77,14 @@ TEST_CASE("what is wrong in a file is told") {
   says([](document& x) { x.shapes[0].grids[0].kinds[0].clear(); }, "shapes[0], grid 0: kind 0 has no variant");
   says([](document& x) { x.shapes[0].grids.clear(); }, "shapes[0] has no grid");
   says([](document& x) { x.shapes[0].micro_batches = 0; }, "shapes[0] has ");
+  says([](document& x) { x.shapes[0].places = {0, 5}; }, "shapes[0] has no grid at place 5");
+  says([](document& x) { x.shapes[0].grids[0].limit = -1; }, "shapes[0] has a grid with a limit of -1");
+  says(
+      [](document& x) {
+        x.configurations[0].stages = 2;
+        for (auto& s : x.shapes) s.places = {0};
+      },
+      "has places of 1 stages, and a configuration of 2");
   says([](document& x) { x.shapes[0].crossings.resize(1); }, "shapes[0] has crossings of 1 pairs");
   d.format = "another";
   CHECK_THROWS_AS(spaces::problem_of(d), error);

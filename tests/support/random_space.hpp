@@ -1,5 +1,6 @@
 // Small random spaces with whole numbers as costs, so that every searcher computes the same sums.
 #pragma once
+#include <algorithm>
 #include <random>
 
 #include <partita/search/problem.hpp>
@@ -8,7 +9,7 @@ namespace partita::testing {
 
 class random_space {
  public:
-  explicit random_space(unsigned seed) : random_(seed), tells_needs_(seed % 4 != 0) {}
+  explicit random_space(unsigned seed) : random_(seed), tells_needs_(seed % 4 != 0), unequal_(seed % 3 == 2) {}
   spaces::problem make() {
     using namespace spaces;
     problem p;
@@ -19,7 +20,10 @@ class random_space {
       for (int i = 0; i < segments; ++i) p.may_begin.push_back(chance(2));
     auto shapes = std::make_shared<std::vector<shape>>();
     p.shapes = pick(1, 2);
-    for (int s = 0; s < p.shapes; ++s) shapes->push_back(make_shape(kinds));
+    for (int s = 0; s < p.shapes; ++s) {
+      shapes->push_back(make_shape(kinds));
+      if (unequal_) set_places(shapes->back());
+    }
     p.make_shape = [shapes](int s) { return (*shapes)[static_cast<std::size_t>(s)]; };
     if (tells_needs_) p.needs = [shapes](int s) { return needs_of((*shapes)[static_cast<std::size_t>(s)]); };
     if (chance(4))
@@ -69,7 +73,13 @@ class random_space {
   // The least of every figure over all choices.
   static spaces::shape_needs needs_of(spaces::shape const& s) {
     using namespace spaces;
-    shape_needs all{s.micro_batches, {}};
+    shape_needs all{s.micro_batches, {}, {}};
+    for (std::size_t stage = 0; stage < s.places.size(); ++stage) {
+      double most = 0;
+      for (std::size_t g = 0; g < s.grids.size(); ++g)
+        if (s.may_have(static_cast<int>(stage), static_cast<int>(g))) most = std::max(most, s.grids[g].limit);
+      all.limits.push_back(most);
+    }
     for (std::size_t k = 0; k < s.grids.front().kinds.size(); ++k) {
       segment_needs x{infinite, infinite, infinite, infinite, infinite, infinite};
       for (grid_choice const& grid : s.grids)
@@ -98,6 +108,54 @@ class random_space {
   bool chance(int n) { return pick(1, n) == 1; }
 
  private:
+  // Stages on devices that differ: grids of their own, some with a limit of memory.
+  void set_places(spaces::shape& s) {
+    const std::size_t own = s.grids.size();
+    const int places = pick(1, own > 1 ? 2 : 1);
+    for (int stage = 0; stage < 3; ++stage) s.places.push_back(pick(0, places));
+    for (std::size_t g = 0; g < own; ++g) s.grids[g].place = static_cast<int>(g) % (places + 1);
+    for (int place = 0; place <= places; ++place) {  // every place has one
+      if (std::any_of(s.grids.begin(), s.grids.end(), [&](spaces::grid_choice const& g) { return g.place == place; })) continue;
+      s.grids.push_back(s.grids.front());
+      s.grids.back().place = place;
+      const int times = pick(1, 3);
+      for (auto& variants : s.grids.back().kinds) {
+        const auto whole = variants.front().costs;
+        const auto slow = std::make_shared<spaces::table const>(slower(*whole, times));
+        for (spaces::variant& v : variants)
+          if (v.costs == whole) v.costs = slow;
+      }
+    }
+    for (spaces::grid_choice& g : s.grids)
+      if (chance(3)) g.limit = pick(3 * most_memory_, 12 * most_memory_);
+    if (s.crossings.empty()) return;
+    const int boundaries = s.grids.front().kinds.front().front().costs->entries();
+    s.crossings.clear();
+    for (std::size_t i = 0; i < s.grids.size() * s.grids.size() * s.grids.front().kinds.size(); ++i) {
+      s.crossings.emplace_back();
+      for (int k = 0; k < boundaries * boundaries; ++k) s.crossings.back().push_back(pick(0, 4));
+    }
+  }
+  static spaces::table slower(spaces::table const& t, int times) {
+    spaces::table r;
+    auto scaled = [&](spaces::cost_list const& from, std::size_t first, std::size_t count) {
+      std::vector<spaces::cost> all;
+      for (std::size_t i = 0; i < count; ++i) {
+        all.push_back(from[first + i]);
+        for (const auto member : {&spaces::cost::forward, &spaces::cost::backward, &spaces::cost::step})
+          all.back().*member *= times;
+      }
+      return all;
+    };
+    for (std::size_t v = 0; v < t.options.size(); ++v)
+      r.add_variable(scaled(t.own, t.first[v], static_cast<std::size_t>(t.options[v])));
+    for (spaces::table::pair const& p : t.pairs)
+      r.add_pair(
+          p.a, p.b,
+          scaled(t.pair_costs, p.first,
+                 static_cast<std::size_t>(t.options[static_cast<std::size_t>(p.a)] * t.options[static_cast<std::size_t>(p.b)])));
+    return r;
+  }
   spaces::shape make_shape(int kinds) {
     using namespace spaces;
     shape s;
@@ -172,7 +230,7 @@ class random_space {
     }
   }
   std::mt19937 random_;
-  bool tells_needs_;
+  bool tells_needs_, unequal_;
   int most_memory_ = 10;
 };
 

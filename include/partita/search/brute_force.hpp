@@ -33,6 +33,7 @@ class enumeration {
     }
     if (static_cast<int>(x_.stages.size()) >= stages() || begin >= p_.segments() || (begin > 0 && !p_.begins(begin))) return;
     for (std::size_t g = 0; g < s_.grids.size(); ++g) {
+      if (!s_.may_have(static_cast<int>(x_.stages.size()), static_cast<int>(g))) continue;
       x_.stages.push_back({begin, static_cast<int>(g), {}});
       segment(begin, visit);
       x_.stages.pop_back();
@@ -75,7 +76,7 @@ inline outcome brute_force(problem const& p) {
   outcome r;
   detail::enumeration::all(p, [&](choice const& x, total const& t) {
     ++r.evaluations;
-    if (t.memory <= p.limit && t.time < r.time) {
+    if (t.fits && t.time < r.time) {
       r.time = t.time;
       r.memory = t.memory;
       r.best = x;

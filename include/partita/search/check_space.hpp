@@ -1,5 +1,6 @@
 // Whether the parts of a space that came from a file fit together, so that a searcher need not ask.
 #pragma once
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <set>
@@ -33,6 +34,11 @@ inline void check_shape(shape const& s, std::vector<int> const& chain, word wher
   if (s.devices < 1 || s.devices > most || s.micro_batches < 1 || s.micro_batches > most)
     throw_error({where, " has ", s.devices, " devices and ", s.micro_batches, " micro-batches; both are 1 to ", most});
   if (s.grids.empty()) throw_error({where, " has no grid"});
+  for (int place : s.places)
+    if (std::none_of(s.grids.begin(), s.grids.end(), [&](grid_choice const& g) { return g.place == place; }))
+      throw_error({where, " has no grid at place ", place});
+  for (grid_choice const& g : s.grids)
+    if (!(g.limit >= 0)) throw_error({where, " has a grid with a limit of ", g.limit, "; it is 0 or more"});
   const std::size_t kinds = s.grids.front().kinds.size();
   for (std::size_t g = 0; g < s.grids.size(); ++g) {
     auto const& of = s.grids[g].kinds;

@@ -53,7 +53,7 @@ inline exact_outcome exact(problem const& p, exact_options const& how = {}, choi
   if (start != nullptr && start->found()) {
     const total t =
         time_and_memory(p, shape_of(p.configurations[static_cast<std::size_t>(start->configuration)].shape).of(), *start);
-    if (t.memory <= p.limit) {
+    if (t.fits) {
       r.best = *start;
       r.time = t.time;
       r.memory = t.memory;
@@ -84,8 +84,7 @@ inline exact_outcome exact(problem const& p, exact_options const& how = {}, choi
     if (bound >= 0) return bound;
     spaces::configuration const& c = p.configurations[static_cast<std::size_t>(configuration)];
     bound = c.bound;
-    if (p.needs && p.limit < infinite)
-      bound = stage_packing(c, stretches.counts(), p.needs(c.shape), p.limit).least(bound, r.time);
+    if (p.needs) bound = stage_packing(c, stretches.counts(), p.needs(c.shape), p.limit).least(bound, r.time);
     return bound;
   };
   // Others of a shape that will want a closer bound soon get it while the shape is there.

@@ -97,10 +97,12 @@ inline void explain(spaces::plan_space const& space, spaces::exact_outcome const
   r.devices_per_stage = shape.devices;
   r.devices = c.stages * shape.devices;
   r.micro_batches = shape.micro_batches;
-  const spaces::total t = spaces::time_and_memory(space.of(), space.of().make_shape(c.shape), o.best);
-  std::size_t slowest = 0;
+  std::size_t slowest = 0, fullest = 0;
+  const spaces::shape made = space.of().make_shape(c.shape);
+  auto limit_of = [&](std::size_t s) { return space.of().limit_on(made.grids[static_cast<std::size_t>(o.best.stages[s].grid)]); };
   bool fits_free = true;
   int turned = 0;
+  const spaces::total t = spaces::time_and_memory(space.of(), made, o.best);
   for (std::size_t s = 0; s < o.best.stages.size(); ++s) {
     spaces::stage_choice const& stage = o.best.stages[s];
     found_stage f;
@@ -119,6 +121,7 @@ inline void explain(spaces::plan_space const& space, spaces::exact_outcome const
     f.cuts = cuts_of(space, o.best, s);
     auto work = [&](std::size_t k) { return shape.micro_batches * t.stages[k].time + t.stages[k].step; };
     if (work(s) > work(slowest)) slowest = s;
+    if (t.stages[s].memory / limit_of(s) > t.stages[fullest].memory / limit_of(fullest)) fullest = s;
     fits_free = fits_free && f.replayed == 0;
     turned += f.in_turns;
     r.of_stages.push_back(std::move(f));
@@ -135,8 +138,9 @@ inline void explain(spaces::plan_space const& space, spaces::exact_outcome const
       shape.schedule.splits()
           ? few(busy + slow.step_seconds) + " s of " + few(o.time) + " s, where gradients of weights fill what else would wait"
           : few(busy) + " s of " + few(o.time) + " s and brings gradients together for " + few(slow.step_seconds) + " s";
-  r.bound_by = "stage " + std::to_string(slowest) + " works for " + works + "; the fullest device holds " + size(o.memory) +
-               " of " + size(space.of().limit) + ", and " + (fits_free ? "no block runs again" : "blocks run again to fit");
+  r.bound_by = "stage " + std::to_string(slowest) + " works for " + works + "; the fullest device holds " +
+               size(t.stages[fullest].memory) + " of " + size(limit_of(fullest)) + ", and " +
+               (fits_free ? "no block runs again" : "blocks run again to fit");
   if (turned > 0) r.bound_by += ", heads and features of " + std::to_string(turned) + " of them in turns";
 }
 

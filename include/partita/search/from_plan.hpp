@@ -33,7 +33,7 @@ inline spaces::choice start_in(spaces::plan_space const& space, plan_base const&
   spaces::configuration const& c = p.configurations[static_cast<std::size_t>(read.point.configuration)];
   const spaces::total t = spaces::time_and_memory(p, p.make_shape(c.shape), read.point);
   const char* const it = read.is_of_space() ? "it" : "the plan of the space next to it";
-  if (t.memory > p.limit) {
+  if (!t.fits) {
     why.start += words({"; ", it, " does not fit by the planner's count, and bounds nothing"});
     return {};
   }

@@ -55,8 +55,8 @@ struct known_stage {
 
 class known_stages {
  public:
-  known_stages(shape_solver& s, double limit, bool alone)
-      : s_(s), limit_(limit), alone_(alone), worth_{static_cast<double>(s.of().micro_batches), 1} {}
+  known_stages(shape_solver& s, problem const& p, bool alone)
+      : s_(s), p_(p), alone_(alone), worth_{static_cast<double>(s.of().micro_batches), 1} {}
 
   known_stage& of(int in_flight, int grid, int sequence, sequences const& q) {
     auto& here = all_[{in_flight, grid}];
@@ -79,7 +79,7 @@ class known_stages {
   // `most`: ways worth more are of no interest.
   stage_problem& solve(known_stage& x, double most) {
     if (x.solved) return *x.solved;
-    x.solved = std::make_unique<stage_problem>(s_.grid(x.grid), x.runs, x.in_flight, worth_, limit_, most, alone_);
+    x.solved = std::make_unique<stage_problem>(s_.grid(x.grid), x.runs, x.in_flight, worth_, limit_of(x), most, alone_);
     auto& found = multipliers_[{x.in_flight, x.grid}];
     if (const double mu = x.solved->multiplier();
         mu > 0 && found.size() < most_multipliers && std::find(found.begin(), found.end(), mu) == found.end())
@@ -91,14 +91,15 @@ class known_stages {
  private:
   static constexpr std::size_t most_multipliers = 6;
 
+  double limit_of(known_stage const& x) const { return p_.limit_on(s_.of().grids[static_cast<std::size_t>(x.grid)]); }
   void bound_without_limit(known_stage& x) {
     grid_solver& g = s_.grid(x.grid);
     x.time = g.through_all(x.runs, {1, 0}, 0, 1);
     x.worth = g.through_all(x.runs, worth_, 0, 1);
     x.mixed = g.through_all(x.runs, {worth_.time, worth_.step / 4}, 0, 1);
-    if (limit_ < infinite) {
+    if (const double limit = limit_of(x); limit < infinite) {
       const matrix lean = g.through_all(x.runs, {0, 0}, 1, x.in_flight);
-      const double room = (limit_ - g.least_running(x.runs)) * (1 + 1e-12);
+      const double room = (limit - g.least_running(x.runs)) * (1 + 1e-12);
       for (std::size_t e = 0; e < lean.at.size(); ++e)
         if (lean.at[e] > room) x.time.at[e] = x.worth.at[e] = x.mixed.at[e] = infinite;
     }
@@ -106,7 +107,7 @@ class known_stages {
   }
   void raise(known_stage& x, double mu) {
     grid_solver& g = s_.grid(x.grid);
-    const double room = limit_ - g.least_running(x.runs);
+    const double room = limit_of(x) - g.least_running(x.runs);
     auto raise_to = [&](matrix& bounds, aim a, double by) {
       const matrix m = g.through_all(x.runs, a, by, x.in_flight);
       for (std::size_t e = 0; e < m.at.size(); ++e) bounds.at[e] = std::max(bounds.at[e], m.at[e] - by * room);
@@ -117,7 +118,7 @@ class known_stages {
   }
 
   shape_solver& s_;
-  double limit_;
+  problem const& p_;
   bool alone_;  // stages are whole pipelines
   aim worth_;
   // By micro-batches in flight and grid: stages by sequence, multipliers.

@@ -24,7 +24,11 @@ inline choice random_choice(problem const& p, shape const& s, int configuration,
   begins.push_back(0);
   std::sort(begins.begin(), begins.end());
   for (int k = 0; k < c.stages; ++k) {
-    stage_choice stage{begins[static_cast<std::size_t>(k)], pick(static_cast<int>(s.grids.size())), {}};
+    std::vector<int> grids;
+    for (int g = 0; g < static_cast<int>(s.grids.size()); ++g)
+      if (s.may_have(k, g)) grids.push_back(g);
+    const int grid = grids[static_cast<std::size_t>(pick(static_cast<int>(grids.size())))];
+    stage_choice stage{begins[static_cast<std::size_t>(k)], grid, {}};
     const int end = k + 1 < c.stages ? begins[static_cast<std::size_t>(k) + 1] : p.segments();
     for (int i = stage.begin; i < end; ++i) {
       if (!p.lies(i, k, s.devices)) return {};
@@ -67,12 +71,12 @@ inline outcome mcmc(problem const& p, mcmc_options const& how = {}, choice const
   auto judge = [&](choice const& x) {
     ++r.evaluations;
     const total t = time_and_memory(p, shape_of(x.configuration), x);
-    if (t.memory <= p.limit && t.time < r.time) {
+    if (t.fits && t.time < r.time) {
       r.time = t.time;
       r.memory = t.memory;
       r.best = x;
     }
-    return t.memory <= p.limit ? t.time : t.time * (1 + how.over_memory * (t.memory / p.limit - 1));
+    return t.fits ? t.time : t.time * (1 + how.over_memory * (t.fullness - 1));
   };
   choice now;
   for (int i = 0; i < 1000 && !now.found(); ++i) {

@@ -8,7 +8,7 @@
 #pragma once
 #include <algorithm>
 #include <cmath>
-#include <functional>
+#include <tuple>
 #include <vector>
 
 #include <partita/search/problem.hpp>
@@ -28,22 +28,31 @@ class stage_packing {
   // the least of linear functions is.
   using prices = std::vector<priced_segment>;
 
-  // `counts`: per kind, how many segments of the chain are of it.
-  // `priced`: of the main kind, as far as is known.
+  // `counts`: per kind, how many segments of the chain are of it. `limit`: bytes of a device, wherever it is.
+  // `priced`: of the main kind, as far as is known. `running`: bytes that are there at the least while a segment runs.
   stage_packing(configuration const& c, std::vector<int> const& counts, shape_needs const& needs, double limit,
-                std::vector<prices> const& priced = {})
-      : needs_(needs), m_(needs.micro_batches), fill_(c.schedule.fill), limit_(limit) {
-    std::vector<int> in_flight;
-    for (int s = 0; s < c.stages; ++s) in_flight.push_back(c.schedule.in_flight(s, c.stages, needs.micro_batches));
-    std::sort(in_flight.begin(), in_flight.end(), std::greater<int>());
+                std::vector<prices> const& priced = {}, double running = 0)
+      : needs_(needs), m_(needs.micro_batches), fill_(c.schedule.fill) {
+    struct place {
+      int in_flight;
+      double limit;
+      bool operator<(place const& o) const { return std::tie(o.in_flight, o.limit) < std::tie(in_flight, limit); }
+    };
+    std::vector<place> places;
+    for (int s = 0; s < c.stages; ++s) {
+      const double own = needs.limits.empty() ? infinite : needs.limits[static_cast<std::size_t>(s)];
+      places.push_back({c.schedule.in_flight(s, c.stages, needs.micro_batches), std::min(limit, own) - running});
+      limited_ = limited_ || places.back().limit < infinite;
+    }
+    std::sort(places.begin(), places.end());
     for (std::size_t k = 0; k < counts.size(); ++k) {
       all_seconds_ += counts[k] * needs.kinds[k].seconds;
       if (counts[k] * load(needs.kinds[k]) > counts[main_] * load(needs.kinds[main_])) main_ = k;
     }
     wanted_ = counts[main_];
-    for (int w : in_flight) add_stage(w, limit, priced);
+    for (place const& x : places) add_stage(x.in_flight, x.limit, priced);
     for (std::size_t k = 0; k < counts.size(); ++k)
-      if (k != main_ && counts[k] > 0) others_ += counts[k] * share_of(needs.kinds[k], in_flight);
+      if (k != main_ && counts[k] > 0) others_ += counts[k] * share_of(needs.kinds[k]);
   }
 
   // The kind of segment that takes the longest in all.
@@ -56,7 +65,7 @@ class stage_packing {
   }
   // No plan takes less than this, or than `at_least`. What is `enough` need not be exceeded.
   double least(double at_least, double enough) const {
-    if (wanted_ == 0 || possible(at_least)) return at_least;
+    if (!limited_ || wanted_ == 0 || possible(at_least)) return at_least;
     if (!possible(infinite)) return infinite;
     double low = at_least, high = std::max(at_least * (1 + 1e-2), 1e-300);
     for (; !possible(high); high *= high < 4 * at_least ? 1.1 : 8) {
@@ -77,6 +86,8 @@ class stage_packing {
     double load = 0, price = 0;
   };
   struct lines {
+    int in_flight = 1;
+    double limit = infinite;
     std::vector<line> all;
     double free = infinite, again = 0;  // so many fit kept; every one more makes so many run again
   };
@@ -90,6 +101,8 @@ class stage_packing {
 
   void add_stage(int w, double limit, std::vector<prices> const& priced) {
     lines x;
+    x.in_flight = w;
+    x.limit = limit;
     if (limit < infinite) {
       const double lean = main().held + w * flight_again();
       add_line(x, {w, 0, 1, lean}, limit);
@@ -117,13 +130,13 @@ class stage_packing {
     return {w, a.load, share * a.price + (1 - share) * b.price, share * a.cost + (1 - share) * b.cost};
   }
   // In every line another kind of segment takes the place of at least so many of the main one.
-  double share_of(segment_needs const& x, std::vector<int> const& in_flight) const {
+  double share_of(segment_needs const& x) const {
     double least = load(main()) > 0 ? load(x) / load(main()) : infinite;
-    for (std::size_t s = 0; s < stages_.size(); ++s)
-      for (line const& l : stages_[s].all) {
-        const double cost = l.load > 0 ? l.load / l.per_second : l.price * limit_ / l.at_none;
-        const double kept = l.load * load(x) + l.price * (x.held + in_flight[s] * x.flight_kept);
-        const double again = l.load * (load(x) + (m_ - fill_) * x.again) + l.price * (x.held + in_flight[s] * x.flight_again);
+    for (lines const& s : stages_)
+      for (line const& l : s.all) {
+        const double cost = l.load > 0 ? l.load / l.per_second : l.price * s.limit / l.at_none;
+        const double kept = l.load * load(x) + l.price * (x.held + s.in_flight * x.flight_kept);
+        const double again = l.load * (load(x) + (m_ - fill_) * x.again) + l.price * (x.held + s.in_flight * x.flight_again);
         least = std::min(least, std::min(kept, again) / cost);
       }
     return least < infinite ? least : 0;
@@ -164,8 +177,9 @@ class stage_packing {
   }
 
   shape_needs const& needs_;
-  double m_, fill_, limit_, all_seconds_ = 0, wanted_ = 0, others_ = 0;
+  double m_, fill_, all_seconds_ = 0, wanted_ = 0, others_ = 0;
   std::size_t main_ = 0;
+  bool limited_ = false;
   std::vector<lines> stages_;
 };
 

@@ -6,6 +6,7 @@
 
 #include <partita/search/brute_force.hpp>
 #include <partita/search/classes.hpp>
+#include <partita/search/least_on_grids.hpp>
 #include <partita/search/listing.hpp>
 #include <partita/search/packing.hpp>
 #include <partita/search/stage_chain.hpp>
@@ -37,8 +38,9 @@ class configuration_solver {
         stages_(c_.stages),
         m_(s.of().micro_batches),
         fill_(c_.schedule.fill),
-        window_(p, q, c_, s.of().devices, s.of().micro_batches),
-        known_stages_(s, p.limit, c_.stages == 1) {}
+        floor_(p, s, q.counts(), c_.stages),
+        window_(p, q, c_, s.of()),
+        known_stages_(s, p, c_.stages == 1) {}
 
   // What no choice of the configuration is faster than, soon found: every segment on the grid that suits it best, without
   // a memory limit.
@@ -51,10 +53,9 @@ class configuration_solver {
   // tables, for some numbers of micro-batches in flight and prices of a byte.
   double priced_bound() {
     const double least = first_bound();
-    if (!p_.needs || p_.limit == infinite || least == infinite) return least;
+    if (!p_.needs || !floor_.limited() || least == infinite) return least;
     const shape_needs needs = raised_needs();
     const stage_packing plain(c_, q_.counts(), needs, p_.limit);
-    const run_of_segments main{plain.main_kind(), 1};
     std::vector<stage_packing::prices> priced;
     constexpr double factors[]{0, 0.5, 1, 2};  // of the price of a byte; 0: memory alone
     for (double factor : factors) {
@@ -65,12 +66,11 @@ class configuration_solver {
         last = w;
         priced_segment x{w, factor > 0 ? 1.0 : 0.0, factor > 0 ? factor * plain.price_of_byte(w) : 1, infinite};
         if (!(x.price > 0)) continue;
-        for (int g = 0; g < s_.grids(); ++g)
-          x.cost = std::min(x.cost, s_.grid(g).through_all({main}, {x.load * (m_ - fill_), x.load}, x.price, w).least());
+        x.cost = floor_.priced(plain.main_kind(), {x.load * (m_ - fill_), x.load}, x.price, w);
         priced.back().push_back(x);
       }
     }
-    return stage_packing(c_, q_.counts(), needs, p_.limit - least_running(), priced).least(least, known_);
+    return stage_packing(c_, q_.counts(), needs, p_.limit, priced, floor_.running()).least(least, known_);
   }
   // `lists`: as far as it takes. Otherwise until ways would have to be listed; the answer is `open` then. `known`: the time
   // of the best choice known. `others`: no other configuration has a bound below it; when this one's rises above, it pauses.
@@ -96,63 +96,39 @@ class configuration_solver {
  private:
   double enough() const { return known_ == infinite ? infinite : known_ / (1 + how_.tolerance); }
 
-  // Per kind of segment what it needs on the grid that suits it best; the bound that follows from that.
+  // Every segment on the grid that suits it best: the sum of a share of every stage; or one stage alone, which has its share of
+  // the segments of a kind.
   double measure() {
-    const aim all{m_, 1}, share{fill_ + (m_ - fill_) / stages_, 1.0 / stages_};
-    needs_.assign(q_.counts().size(), {});
-    double time = 0, sum = 0;
-    for (std::size_t k = 0; k < needs_.size(); ++k) {
-      const int count = q_.counts()[k];
-      if (count == 0) continue;
-      double shared = infinite;
-      for (int g = 0; g < s_.grids(); ++g) {
-        grid_solver& grid = s_.grid(g);
-        needs_[k].time = std::min(needs_[k].time, grid.least(static_cast<int>(k), {1, 0}));
-        needs_[k].worth = std::min(needs_[k].worth, grid.least(static_cast<int>(k), all));
-        shared = std::min(shared, grid.least(static_cast<int>(k), share));
-      }
-      time += count * needs_[k].time;
-      sum += count * shared;
-    }
-    // The sum of an equal share of every stage; or one stage alone, which has its share of the segments of a kind.
-    double least = sum;
-    for (std::size_t k = 0; k < needs_.size(); ++k) {
+    floor_.measure(m_, fill_);
+    double least = floor_.shared();
+    for (std::size_t k = 0; k < q_.counts().size(); ++k) {
       const int together = (q_.counts()[k] + stages_ - 1) / stages_;
-      if (together > 0) least = std::max(least, together * needs_[k].worth + fill_ * (time - together * needs_[k].time));
+      least_needs const& own = floor_.of_kind()[k];
+      if (together > 0) least = std::max(least, together * own.worth + fill_ * (floor_.time() - together * own.time));
     }
     return packed(least);
   }
   // What fits, with what the tables say about time.
   double packed(double least) const {
-    if (!p_.needs || p_.limit == infinite) return least;
+    if (!p_.needs || !floor_.limited()) return least;
     const shape_needs needs = raised_needs();
     return stage_packing(c_, q_.counts(), needs, p_.limit).least(least, known_);
   }
   shape_needs raised_needs() const {
     shape_needs needs = p_.needs(c_.shape);
-    for (std::size_t k = 0; k < needs_.size(); ++k) {
+    for (std::size_t k = 0; k < floor_.of_kind().size(); ++k) {
       segment_needs& x = needs.kinds[k];
-      if (needs_[k].time == infinite) continue;
-      x.seconds = std::max(x.seconds, needs_[k].time);
-      x.step = std::max(x.step, needs_[k].worth - m_ * x.seconds);
+      least_needs const& own = floor_.of_kind()[k];
+      if (own.time == infinite) continue;
+      x.seconds = std::max(x.seconds, own.time);
+      x.step = std::max(x.step, own.worth - m_ * x.seconds);
     }
     return needs;
   }
-  // Bytes that some segment needs while it runs.
-  double least_running() {
-    double running = infinite;
-    for (std::size_t k = 0; k < needs_.size(); ++k)
-      for (int g = 0; g < s_.grids() && q_.counts()[k] > 0; ++g)
-        running = std::min(running, s_.grid(g).least_running({{static_cast<int>(k), 1}}));
-    return running;
-  }
   // Looks at no more stages than it takes to have a chain of them. False: no chain fits, or none is fast enough.
   bool open_window(answer& a) {
-    window_.measure(needs_, p_.limit < infinite ? p_.limit - least_running() : infinite, [&](int in_flight, int kind) {
-      double least = infinite;
-      for (int g = 0; g < s_.grids(); ++g)
-        least = std::min(least, s_.grid(g).through_all({{kind, 1}}, {0, 0}, 1, in_flight).least());
-      return least;
+    window_.measure(floor_.of_kind(), floor_.worth(), floor_.room(stages_), [&](int in_flight, int kind) {
+      return floor_.priced(kind, {0, 0}, 1, in_flight);
     });
     double low = first_, high = known_ < infinite ? known_ : std::max(first_ * 2, 1e-300);
     while (!window_.set(high)) {
@@ -282,7 +258,7 @@ class configuration_solver {
       found.stages.push_back({x.begin, x.grid, x.of->solved->at(x.entry, x.exit).points[best[s]].segments});
     }
     const total t = time_and_memory(p_, s_.of(), found);
-    if (t.memory <= p_.limit && t.time < known_) {
+    if (t.fits && t.time < known_) {
       known_ = own_ = a.time = t.time;
       a.best = std::move(found);
     }
@@ -359,7 +335,7 @@ class configuration_solver {
   bool lists_ = false;
   double pause_ = infinite;
   double first_ = -1, width_ = 0, ceiling_ = -infinite;
-  std::vector<least_needs> needs_;
+  least_on_grids floor_;
   stage_window window_;
   known_stages known_stages_;
   std::map<stage_entry const*, std::unique_ptr<stage_classes>> classes_;

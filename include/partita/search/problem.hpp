@@ -2,7 +2,7 @@
 // it comes from (a traced model and a cluster, a file, a random generator) a searcher does not know.
 //
 //   time    fill * sum_s t_s + max_s ((m - fill) t_s + g_s)             over stages s; m micro-batches
-//   memory  max_s (held_s + in_flight(s) * flight_s + max over segments of (replay + transient))
+//   memory  held_s + in_flight(s) * flight_s + max over segments of (replay + transient), for every stage, within the limits
 //
 // t_s is the sum of seconds per micro-batch, g_s of seconds per step. The largest transient of a segment counts, and the
 // largest segment. A segment that is run again keeps its entry alone per micro-batch in flight; what it makes inside is
@@ -141,11 +141,26 @@ inline segment_cost cost_in_stage(cost const& c, bool replays) {
 // A device grid for a stage: per kind of segment its variants.
 struct grid_choice {
   std::vector<std::vector<variant>> kinds;
+  int place = 0;            // stages at this place alone may have it
+  double limit = infinite;  // bytes of a device there
 };
 // So many devices per stage and micro-batches: the grids that a stage may have.
 struct shape {
   int devices = 1, micro_batches = 1;
   std::vector<grid_choice> grids;
+  // Where devices differ: by stage, which of them it has, as a number that its grids have too. Empty: all stages are at place 0.
+  std::vector<int> places;
+  int place_of(int stage) const { return places.empty() ? 0 : places[static_cast<std::size_t>(stage)]; }
+  bool may_have(int stage, int grid) const {
+    return places.empty() || grids[static_cast<std::size_t>(grid)].place == place_of(stage);
+  }
+  // Of so many stages, how many are at each place that some grid is at.
+  std::vector<int> count_places(int stages) const {
+    std::vector<int> n;
+    for (grid_choice const& g : grids) n.resize(std::max(n.size(), static_cast<std::size_t>(g.place) + 1), 0);
+    for (int s = 0; s < stages; ++s) ++n[static_cast<std::size_t>(place_of(s))];
+    return n;
+  }
   // Seconds per micro-batch that leaving a stage in (grid, exit) and entering the next in (grid, entry) takes, per kind
   // of the entered segment; the later stage bears them. Empty: none.
   std::vector<std::vector<double>> crossings;  // at [(from * grids + to) * kinds + kind][exit * entries + entry]
@@ -201,6 +216,7 @@ struct segment_needs {
 struct shape_needs {
   int micro_batches = 1;
   std::vector<segment_needs> kinds;
+  std::vector<double> limits{};  // by stage, bytes of a device there; empty: what the problem says
 };
 
 // Devices, `last` among them.
@@ -216,8 +232,9 @@ struct problem {
   int shapes = 0;
   std::function<shape(int)> make_shape;
   std::function<shape_needs(int)> needs;  // of a shape, without making it; empty: not known
-  double limit = infinite;                // bytes per device
+  double limit = infinite;                // bytes per device, wherever it is
 
+  double limit_on(grid_choice const& g) const { return std::min(limit, g.limit); }
   int segments() const { return static_cast<int>(chain.size()); }
   // Stage s has the devices from s * devices on.
   bool lies(int segment, int stage, int devices) const {
@@ -247,13 +264,15 @@ struct stage_total {
   double time = 0, step = 0, memory = 0;
 };
 struct total {
-  double time = infinite, memory = infinite;  // memory: of the fullest stage
+  double time = infinite, memory = infinite;  // memory: of the stage that holds the most
   std::vector<stage_total> stages;
+  bool fits = false;    // every stage into its memory
+  double fullness = 0;  // what a stage holds as a share of its memory, at the most
 };
 
 inline total time_and_memory(problem const& p, shape const& s, choice const& x) {
   configuration const& c = p.configurations[static_cast<std::size_t>(x.configuration)];
-  total r{0, 0, {}};
+  total r{0, 0, {}, true, 0};
   double sum = 0, largest = -infinite;
   const int stages = static_cast<int>(x.stages.size());
   for (int k = 0; k < stages; ++k) {
@@ -281,6 +300,9 @@ inline total time_and_memory(problem const& p, shape const& s, choice const& x) 
     sum += t.time;
     largest = std::max(largest, (s.micro_batches - c.schedule.fill) * t.time + t.step);
     r.memory = std::max(r.memory, t.memory);
+    const double limit = p.limit_on(s.grids[static_cast<std::size_t>(stage.grid)]);
+    r.fits = r.fits && t.memory <= limit;
+    r.fullness = std::max(r.fullness, t.memory / limit);
     r.stages.push_back(t);
   }
   r.time = c.schedule.fill * sum + largest;

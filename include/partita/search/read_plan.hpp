@@ -107,7 +107,7 @@ class plan_reader {
       std::vector<int> read_from;
       for (std::size_t i = 0; i < stage_of_.size(); ++i)
         if (stage_of_[i] == stage) read_from.push_back(static_cast<int>(i));
-      x.stages.push_back({begin, grid_of(info_of(c), read_from), {}});
+      x.stages.push_back({begin, grid_of(info_of(c), stage, read_from), {}});
       allowed.emplace_back();
       for (int from : read_from) {
         x.stages.back().segments.push_back({variant_of(from, s, x.stages.back().grid), {}});
@@ -121,7 +121,7 @@ class plan_reader {
         if (!p_.lies(i, stage, s.devices)) return {};
     }
     for (const bool lean : {false, true})
-      if (cheapest(s, c, allowed, lean, x) && (lean || time_and_memory(p_, s, x).memory <= p_.limit)) return x;
+      if (cheapest(s, c, allowed, lean, x) && (lean || time_and_memory(p_, s, x).fits)) return x;
     return {};
   }
   static std::vector<cut_in_space> cuts_of(cut_option const& c, int outer, int inner) {
@@ -132,10 +132,11 @@ class plan_reader {
     return r;
   }
   // The grid on which the most ops are cut as they are.
-  int grid_of(plan_space::shape_info const& s, std::vector<int> const& segments) const {
+  int grid_of(plan_space::shape_info const& s, int stage, std::vector<int> const& segments) const {
     int best = 0;
     long most = -1;
     for (std::size_t g = 0; g < s.grids.size(); ++g) {
+      if (!s.may_have(stage, static_cast<int>(g))) continue;
       const auto [outer, inner] = s.grids[g];
       long fits = 0;
       for (int i : segments)

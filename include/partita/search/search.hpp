@@ -72,16 +72,18 @@ search_result<Model> search_from_choice(costs const& prices, constraints const& 
   const spaces::choice known = start(space, r.why);
   const spaces::exact_outcome o = spaces::exact(space.of(), exactly, &known);
   if (!o.best.found()) {
-    const double limit = space.of().limit;
+    const double smallest = space.least_memory(), largest = space.of().limit;
     if (space.shapes().empty() && !space.without_options().empty())
       throw_error({"search: the constraint 'cuts' leaves op ", space.without_options(),
                    " no way to lie on any grid: allow it replicas, or an axis"});
-    const double least = least_memory_that_does(g, g.forward_count, prices, given, limit);
+    const double least = least_memory_that_does(g, g.forward_count, prices, given, smallest);
     if (least == spaces::infinite)
       throw_error(
           {"search: no plan, whatever the memory; widen the constraints 'stages', 'stage_begins', 'regions', 'devices_per_stage', 'micro_batches', 'schedules' or 'recompute'"});
-    throw_error({"search: no plan fits into the memory of ", limit / (1 << 20), " MiB per device; ", least / (1 << 20),
-                 " MiB would do", given.memory > 0 ? " (constraint 'memory')" : " (the cluster's devices)"});
+    const std::string up_to = smallest < largest ? words({" to ", largest / (1 << 20)}) : "";
+    throw_error({"search: no plan fits into the memory of ", smallest / (1 << 20), up_to, " MiB per device; ", least / (1 << 20),
+                 up_to.empty() ? "" : " MiB on each", up_to.empty() ? " MiB would do" : " would do",
+                 given.memory > 0 ? " (constraint 'memory')" : " (the cluster's devices)"});
   }
   spaces::chosen(space, o.best)(r.plan);
   if (const finding f = r.plan.check()) throw error("search made a plan that does not verify: " + describe(f));

@@ -10,7 +10,8 @@
 #include <partita/search/check_constraints.hpp>
 #include <partita/search/kinds.hpp>
 #include <partita/search/least_figures.hpp>
-#include <partita/search/prefix_prices.hpp>
+#include <partita/search/place_needs.hpp>
+#include <partita/search/place_prices.hpp>
 #include <partita/search/schedules.hpp>
 #include <partita/search/tables.hpp>
 
@@ -23,8 +24,12 @@ class plan_space {
   struct shape_info {
     int devices = 1, micro_batches = 1;
     searched_schedule schedule{};
-    std::vector<std::pair<int, int>> grids;  // outer, inner
-    int prices = 0;                          // group of prefix_prices
+    std::vector<std::pair<int, int>> grids;  // outer, inner; those of a place stand together
+    std::vector<int> places;                 // of place_prices: of the stages, in the order in which they first come
+    std::vector<int> of_stage;               // by stage, into `places`
+    int place_of(int grid) const { return grid * static_cast<int>(places.size()) / static_cast<int>(grids.size()); }
+    int prices_of(int grid) const { return places[static_cast<std::size_t>(place_of(grid))]; }
+    bool may_have(int stage, int grid) const { return of_stage[static_cast<std::size_t>(stage)] == place_of(grid); }
   };
 
   // `g` and `k` must outlive this.
@@ -34,7 +39,7 @@ class plan_space {
         given_(c),
         model_(find_segments(g, forward_ops)),
         available_(c.devices > 0 ? std::min(c.devices, k.devices()) : k.devices()),
-        prices_(k, std::max(available_, 1)) {
+        prices_(k) {
     check_constraints(c);
     check_names(model_, c);
     set_rules();
@@ -55,16 +60,23 @@ class plan_space {
 
   // What the variables of a segment's table mean on a grid of a shape.
   table_key const& key_of(int segment, shape_info const& s, int grid, int variant = 0) const {
-    const auto [place, fresh] = keys_.try_emplace({model_.segments[static_cast<std::size_t>(segment)].kind, s.devices,
-                                                   s.micro_batches, grid, variant, static_cast<int>(s.schedule.kind), s.prices});
+    const auto [outer, inner] = s.grids[static_cast<std::size_t>(grid)];
+    const auto [place, fresh] =
+        keys_.try_emplace({model_.segments[static_cast<std::size_t>(segment)].kind, s.devices, s.micro_batches, inner, variant,
+                           static_cast<int>(s.schedule.kind), s.prices_of(grid)});
     table_key& key = place->second;
     if (!fresh) return key;
-    grid_costs g(prices_.of(s.prices), s.grids[static_cast<std::size_t>(grid)].first,
-                 s.grids[static_cast<std::size_t>(grid)].second);
+    grid_costs g(prices_.of(s.prices_of(grid)), outer, inner);
     table_builder b(model_, rules(), g, options_of(s), boundary_);
     b.build(model_.segments[static_cast<std::size_t>(segment)], segment == 0, segment + 1 == segments(), way(segment, variant),
             &key);
     return key;
+  }
+  // Bytes of the smallest of the devices; those of the largest are the problem's limit.
+  double least_memory() const {
+    double bytes = given_.memory > 0 ? given_.memory : costs_->memory(0);
+    for (int d = 1; d < available_ && given_.memory <= 0; ++d) bytes = std::min(bytes, costs_->memory(d));
+    return bytes;
   }
   // An op that the constraints on cuts leave no way to lie on the last grid that was looked at; or nothing.
   std::string const& without_options() const { return without_options_; }
@@ -175,7 +187,7 @@ class plan_space {
     if (given_.cuts.empty()) return all;
     std::erase_if(all, [&](std::pair<int, int> const& grid) {
       const grid_costs g(*costs_, grid.first, grid.second);
-      const cut_options b = options_on(g, {devices, micro_batches, {}, {}});
+      const cut_options b = options_on(g, {devices, micro_batches, {}, {}, {}, {}});
       for (int first : model_.first_of_kind)
         for (searched_op const& x : model_.segments[static_cast<std::size_t>(first)].ops)
           if (b.op_options(x).empty()) {
@@ -186,10 +198,9 @@ class plan_space {
     });
     return all;
   }
-  // Bytes of the smallest of the devices: any of them may get the fullest stage.
-  double least_memory() const {
+  double most_memory() const {
     double bytes = costs_->memory(0);
-    for (int d = 1; d < available_; ++d) bytes = std::min(bytes, costs_->memory(d));
+    for (int d = 1; d < available_; ++d) bytes = std::max(bytes, costs_->memory(d));
     return bytes;
   }
   void make_problem() {
@@ -198,17 +209,37 @@ class plan_space {
       problem_.may_begin.push_back(given_.stage_begins.contains(s.name));
       if (!given_.regions.empty()) problem_.regions.push_back(region_of(s));
     }
-    problem_.limit = given_.memory > 0 ? given_.memory : least_memory();
+    counts_.assign(model_.first_of_kind.size(), 0);
+    for (int kind : problem_.chain) ++counts_[static_cast<std::size_t>(kind)];
+    problem_.limit = given_.memory > 0 ? given_.memory : most_memory();
     const double held = least_figures(model_, *costs_).held();
     const std::vector<searched_schedule> schedules = searched_schedule::all_of(given_);
     std::vector<int> stages = given_.stages;
     if (stages.empty())
       for (int p = 1; p <= segments(); ++p) stages.push_back(p);
-    for (int group = 0; group < prices_.groups(); ++group) {
-      const least_figures least(model_, prices_.of(group));
-      const double work = least.work();
-      for (int n : device_counts())
-        for (int m : micro_batch_counts()) add_configurations(group, n, m, least, work, held, schedules, stages);
+    for (int n : device_counts()) {
+      std::vector<int> place_of_stage;
+      std::vector<place_needs> places;
+      for (int s = 0; s < available_ / n; ++s) {
+        const int place = prices_.place_of(s * n, n);
+        std::size_t known = 0;
+        while (known < places.size() && places[known].prices != place) ++known;
+        if (known == places.size()) {
+          const least_figures least(model_, prices_.of(place));
+          places.push_back({place, least.work(), {}});
+        }
+        place_of_stage.push_back(static_cast<int>(known));
+      }
+      for (int m : micro_batch_counts()) {
+        shape_info info{n, m, {}, possible_grids(n, m), {}, place_of_stage};
+        if (info.grids.empty()) continue;
+        for (place_needs& x : places)
+          x.needs = least_figures(model_, prices_.of(x.prices)).of_devices(n, m, micro_samples_of(info), [&](int segment) {
+            return ways_of(segment);
+          });
+        for (std::size_t used = 1; used <= places.size(); ++used)
+          add_configurations(info, {places.begin(), places.begin() + static_cast<std::ptrdiff_t>(used)}, held, schedules, stages);
+      }
     }
     problem_.shapes = static_cast<int>(shapes_.size());
     problem_.make_shape = [this](int id) { return make_shape(shapes_[static_cast<std::size_t>(id)]); };
@@ -218,29 +249,42 @@ class plan_space {
     return problem_.regions.empty() &&
            std::find(problem_.may_begin.begin(), problem_.may_begin.end(), false) == problem_.may_begin.end();
   }
-  // Those of stages of n devices, m micro-batches. `work`, `held`: of the whole model.
-  void add_configurations(int group, int n, int m, least_figures const& least, double work, double held,
+  // Those whose stages are at all of these places and no others. `info`: without schedule and places. `held`: bytes, of the whole
+  // model.
+  void add_configurations(shape_info info, std::vector<place_needs> const& places, double held,
                           std::vector<searched_schedule> const& schedules, std::vector<int> const& stages) {
-    shape_info info{n, m, {}, possible_grids(n, m), group};
-    const shape_needs needs = least.of_devices(n, m, micro_samples_of(info), [&](int segment) { return ways_of(segment); });
-    segment_needs sum;
-    for (int kind : problem_.chain) {
-      sum.seconds += needs.kinds[static_cast<std::size_t>(kind)].seconds;
-      sum.step += needs.kinds[static_cast<std::size_t>(kind)].step;
+    const int n = info.devices, m = info.micro_batches;
+    shape_needs needs = least_of(places);
+    const bool own_limits = least_memory() < problem_.limit;
+    // Of the first so many stages: how many are at each place, and bytes of their devices.
+    std::vector<std::vector<int>> at{std::vector<int>(places.size(), 0)};
+    std::vector<double> room{0};
+    for (int place : info.of_stage) {
+      if (place >= static_cast<int>(places.size())) break;
+      at.push_back(at.back());
+      ++at.back()[static_cast<std::size_t>(place)];
+      const double limit = own_limits ? prices_.memory(places[static_cast<std::size_t>(place)].prices) : problem_.limit;
+      room.push_back(room.back() + n * limit);
+      if (own_limits) needs.limits.push_back(limit);
+    }
+    const std::vector<std::pair<int, int>> grids = std::move(info.grids);
+    info.grids.clear();
+    for (place_needs const& x : places) {
+      info.places.push_back(x.prices);
+      info.grids.insert(info.grids.end(), grids.begin(), grids.end());
     }
     for (searched_schedule const& schedule : schedules) {
-      if (info.grids.empty() || (schedule.splits() && needs_replays()) || (schedule.chunks > 1 && !begins_anywhere())) continue;
+      if ((schedule.splits() && needs_replays()) || (schedule.chunks > 1 && !begins_anywhere())) continue;
       info.schedule = schedule;
       const pipeline_schedule rule = schedule.rule();
-      const double per_micro_batch = std::max(work / n / m, sum.seconds), fill = schedule.splits() ? 0 : rule.fill;
+      const double fill = schedule.splits() ? 0 : rule.fill;
       bool used = false;
       for (int p : stages) {
-        if (static_cast<long>(p) * n > available_ || prices_.group_of(p * n) != group || p > segments() ||
-            p * n * problem_.limit < held)
-          continue;
+        const std::size_t first = static_cast<std::size_t>(p);
+        if (first >= at.size() || p > segments() || at[first].back() == 0 || room[first] < held) continue;
         if (!schedule.possible(problem_.chain, p, m)) continue;
         problem_.configurations.push_back(
-            {static_cast<int>(shapes_.size()), p, rule, per_micro_batch * (fill + (m - fill) / p) + sum.step / p});
+            {static_cast<int>(shapes_.size()), p, rule, least_time(places, counts_, at[first], n, fill)});
         used = true;
       }
       if (!used) continue;
@@ -253,10 +297,14 @@ class plan_space {
     r.devices = s.devices;
     r.micro_batches = s.micro_batches;
     std::vector<grid_costs> grids;
-    for (auto const& [outer, inner] : s.grids) grids.emplace_back(prices_.of(s.prices), outer, inner);
+    for (std::size_t g = 0; g < s.grids.size(); ++g)
+      grids.emplace_back(prices_.of(s.prices_of(static_cast<int>(g))), s.grids[g].first, s.grids[g].second);
+    if (s.places.size() > 1) r.places = s.of_stage;
     for (grid_costs const& g : grids) {
       table_builder b(model_, rules(), g, options_of(s), boundary_);
       grid_choice choice;
+      choice.place = s.place_of(static_cast<int>(r.grids.size()));
+      if (given_.memory <= 0) choice.limit = prices_.memory(s.prices_of(static_cast<int>(r.grids.size())));
       for (int first : model_.first_of_kind) {
         segment const& of = model_.segments[static_cast<std::size_t>(first)];
         auto made = [&](way_to_run how) {
@@ -294,11 +342,13 @@ class plan_space {
   // gradient back; where the layouts differ the larger piece is sent. Chunks cross as often as there are of them.
   void add_crossings(shape_info const& s, std::vector<grid_costs> const& grids, shape& r) const {
     if (s.devices * 2 > available_) return;
+    std::set<std::pair<int, int>> neighbours;  // places
+    for (std::size_t k = 1; k < s.of_stage.size(); ++k) neighbours.insert({s.of_stage[k - 1], s.of_stage[k]});
     for (std::size_t from = 0; from < grids.size(); ++from)
       for (std::size_t to = 0; to < grids.size(); ++to)
         for (int first : model_.first_of_kind) {
           r.crossings.emplace_back();
-          if (first == 0) continue;
+          if (first == 0 || !neighbours.count({s.place_of(static_cast<int>(from)), s.place_of(static_cast<int>(to))})) continue;
           std::vector<int> const& tensors = model_.segments[static_cast<std::size_t>(first)].enters;
           const auto left = options_on(grids[from], s).boundary_shares(tensors),
                      entered = options_on(grids[to], s).boundary_shares(tensors);
@@ -323,14 +373,15 @@ class plan_space {
   constraints given_;
   segmented_model model_;
   int available_;
-  prefix_prices prices_;
+  place_prices prices_;
   std::vector<std::vector<int>> rule_sets_;
   std::vector<axis_info const*> boundary_;
   std::vector<shape_info> shapes_;
   std::vector<shape_needs> needs_;  // by shape
+  std::vector<int> counts_;         // of segments, by kind
   problem problem_;
   mutable std::map<std::tuple<int, int, int, int, int, int, int>, table_key>
-      keys_;  // by kind, devices, micro-batches, grid, variant, schedule, prices
+      keys_;  // by kind, devices, micro-batches, inner dimension of the grid, variant, schedule, place
   std::string without_options_;
 };
 

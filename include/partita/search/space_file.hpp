@@ -32,11 +32,14 @@ struct variant {
   BOOST_HANA_DEFINE_STRUCT(variant, (int, table), (bool, replays));
 };
 struct grid {
-  BOOST_HANA_DEFINE_STRUCT(grid, (std::vector<std::vector<space_file::variant>>, kinds));
+  BOOST_HANA_DEFINE_STRUCT(grid, (std::vector<std::vector<space_file::variant>>, kinds),
+                           (std::optional<int>, place),      // absent: 0
+                           (std::optional<double>, limit));  // absent: none
 };
 struct shape {
   BOOST_HANA_DEFINE_STRUCT(shape, (int, devices), (int, micro_batches), (std::vector<space_file::grid>, grids),
-                           (std::vector<std::vector<double>>, crossings));
+                           (std::vector<std::vector<double>>, crossings),
+                           (std::optional<std::vector<int>>, places));  // by stage; absent: all are at place 0
 };
 struct configuration {
   BOOST_HANA_DEFINE_STRUCT(configuration, (int, shape), (int, stages), (std::string, holds),  // one of `holds_names`
@@ -99,8 +102,11 @@ inline space_file::document describe_space(problem const& p, std::string about) 
     to.devices = from.devices;
     to.micro_batches = from.micro_batches;
     to.crossings = from.crossings;
+    if (!from.places.empty()) to.places = from.places;
     for (grid_choice const& g : from.grids) {
       to.grids.emplace_back();
+      if (g.place != 0) to.grids.back().place = g.place;
+      if (g.limit != infinite) to.grids.back().limit = g.limit;
       for (auto const& variants : g.kinds) {
         to.grids.back().kinds.emplace_back();
         for (variant const& v : variants) {
@@ -126,7 +132,7 @@ inline space_file::document describe_space(problem const& p, std::string about) 
   detail::enumeration::all(p, [&](choice const&, total const& t) {
     d.times.push_back(t.time);
     d.memories.push_back(t.memory);
-    if (t.memory <= p.limit) best = std::min(best, t.time);
+    if (t.fits) best = std::min(best, t.time);
   });
   if (best < infinite) d.optimum = best;
   return d;
@@ -164,8 +170,11 @@ inline problem problem_of(space_file::document const& d) {
     s.devices = f.devices;
     s.micro_batches = f.micro_batches;
     s.crossings = f.crossings;
+    s.places = f.places.value_or(std::vector<int>{});
     for (space_file::grid const& g : f.grids) {
       s.grids.emplace_back();
+      s.grids.back().place = g.place.value_or(0);
+      s.grids.back().limit = g.limit.value_or(infinite);
       for (auto const& variants : g.kinds) {
         s.grids.back().kinds.emplace_back();
         for (space_file::variant const& v : variants) {
@@ -198,6 +207,10 @@ inline problem problem_of(space_file::document const& d) {
     p.configurations.push_back(c);
   }
   check_problem(p);
+  for (configuration const& c : p.configurations)
+    if (shape const& s = (*shapes)[static_cast<std::size_t>(c.shape)];
+        !s.places.empty() && static_cast<int>(s.places.size()) < c.stages)
+      throw_error({"shapes[", c.shape, "] has places of ", s.places.size(), " stages, and a configuration of ", c.stages});
   return p;
 }
 

@@ -101,6 +101,7 @@ class chain_finder {
     for (int s = 0; s < stages_; ++s)
       for (auto const& x : spans_[static_cast<std::size_t>(s)])
         for (int g = 0; g < grids(); ++g) {
+          if (!s_.of().may_have(s, g)) continue;
           known_stage& k = known_.of(in_flight_[static_cast<std::size_t>(s)], g, x.sequence, q_);
           known_.refresh(k);
           if (k.fits) refs_[static_cast<std::size_t>(s)].push_back({number(s, x.begin), number(s + 1, x.end), g, &k});
@@ -144,9 +145,9 @@ class chain_finder {
   template <class From, class Visit> void each_crossing(int s, From&& from, Visit&& visit) const {
     for (int b = 0; b < static_cast<int>(places_[static_cast<std::size_t>(s)].size()); ++b)
       for (int g = 0; g < grids(); ++g)
-        for (int j = 0, exits = left(s, b, g).exits(); j < exits; ++j)
+        for (int j = 0, exits = s_.of().may_have(s - 1, g) ? left(s, b, g).exits() : 0; j < exits; ++j)
           for (int h = 0; h < grids() && from(state(b, g, j)); ++h)
-            for (int i = 0, entries = entered(s, b, h).entries(); i < entries; ++i)
+            for (int i = 0, entries = s_.of().may_have(s, h) ? entered(s, b, h).entries() : 0; i < entries; ++i)
               visit(state(b, g, j), state(b, h, i), s_.of().crossing(g, h, kind_at(s, b), j, i));
   }
   double least_of_all() const {

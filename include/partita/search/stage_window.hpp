@@ -2,6 +2,7 @@
 // place in the pipeline, and beside which the rest can be placed.
 #pragma once
 #include <map>
+#include <utility>
 
 #include <partita/search/problem.hpp>
 #include <partita/search/sequences.hpp>
@@ -19,21 +20,28 @@ class stage_window {
     int begin, end, sequence;
   };
 
-  stage_window(problem const& p, sequences& q, configuration const& c, int devices, int micro_batches)
-      : p_(p), q_(q), stages_(c.stages), devices_(devices), n_(p.segments()), fill_(c.schedule.fill) {
-    for (int s = 0; s < stages_; ++s) in_flight_.push_back(c.schedule.in_flight(s, stages_, micro_batches));
-  }
-  // `memory(in_flight, kind)`: bytes of a segment, at the least. `limit`: for their sum.
-  template <class Memory> void measure(std::vector<least_needs> const& of_kind, double limit, Memory&& memory) {
-    limit_ = limit;
-    time_.assign(1, 0);
-    worth_.assign(1, 0);
-    for (int k : q_.chain()) {
-      time_.push_back(time_.back() + of_kind[static_cast<std::size_t>(k)].time);
-      worth_.push_back(worth_.back() + of_kind[static_cast<std::size_t>(k)].worth);
+  stage_window(problem const& p, sequences& q, configuration const& c, shape const& of)
+      : p_(p), q_(q), stages_(c.stages), devices_(of.devices), n_(p.segments()), fill_(c.schedule.fill) {
+    for (int s = 0; s < stages_; ++s) {
+      in_flight_.push_back(c.schedule.in_flight(s, stages_, of.micro_batches));
+      places_.push_back(of.place_of(s));
     }
-    if (limit == infinite) return;
-    for (int w : in_flight_) {
+  }
+  // `worth`: by place and kind of segment, at the least.
+  // `memory(in_flight, kind)`: bytes of a segment, at the least. `limits`: by stage, for their sum.
+  template <class Memory> void measure(std::vector<least_needs> const& of_kind, std::vector<std::vector<double>> const& worth,
+                                       std::vector<double> limits, Memory&& memory) {
+    limits_ = std::move(limits);
+    time_.assign(1, 0);
+    for (int k : q_.chain()) time_.push_back(time_.back() + of_kind[static_cast<std::size_t>(k)].time);
+    worth_.clear();
+    for (std::vector<double> const& there : worth) {
+      worth_.emplace_back(1, 0);
+      for (int k : q_.chain()) worth_.back().push_back(worth_.back().back() + there[static_cast<std::size_t>(k)]);
+    }
+    for (int s = 0; s < stages_; ++s) {
+      if (limits_[static_cast<std::size_t>(s)] == infinite) continue;
+      const int w = in_flight_[static_cast<std::size_t>(s)];
       std::vector<double>& sums = memory_[w];
       if (!sums.empty()) continue;
       std::vector<double> own;
@@ -45,25 +53,33 @@ class stage_window {
   }
   double time_of(int begin, int end) const { return between(time_, begin, end); }
   double whole_time() const { return time_.back(); }
-  // With these segments on one stage no plan takes less.
-  double with_stage(int begin, int end) const {
-    return between(worth_, begin, end) + fill_ * (time_.back() - time_of(begin, end));
+  // With these segments on a stage at this place no plan takes less.
+  double with_stage(std::size_t place, int begin, int end) const {
+    return between(worth_[place], begin, end) + fill_ * (time_.back() - time_of(begin, end));
   }
 
   // Looks at stages that a plan of time `width` may have. False: there is no such plan.
   bool set(double width) {
     const double most = width * (1 + 1e-12);
-    in_time_ = furthest([&](int b, int e) { return with_stage(b, e) <= most; });
-    far_.assign(static_cast<std::size_t>(stages_), in_time_);
-    for (auto const& of_memory : memory_) {
-      std::vector<double> const& sums = of_memory.second;
-      const std::vector<int> fits = furthest([&](int b, int e) { return between(sums, b, e) <= limit_ * (1 + 1e-12); });
-      for (int s = 0; s < stages_; ++s)
-        if (in_flight_[static_cast<std::size_t>(s)] == of_memory.first)
-          for (std::size_t b = 0; b < fits.size(); ++b) {
-            int& far = far_[static_cast<std::size_t>(s)][b];
-            far = std::min(far, fits[b]);
-          }
+    in_time_.clear();
+    for (std::size_t place = 0; place < worth_.size(); ++place)
+      in_time_.push_back(furthest([&](int b, int e) { return with_stage(place, b, e) <= most; }));
+    far_.clear();
+    for (int place : places_) far_.push_back(in_time_[static_cast<std::size_t>(place)]);
+    std::map<std::pair<int, double>, std::vector<int>> fits;  // by micro-batches in flight and limit
+    for (int s = 0; s < stages_; ++s) {
+      const int w = in_flight_[static_cast<std::size_t>(s)];
+      const double limit = limits_[static_cast<std::size_t>(s)];
+      if (limit == infinite) continue;
+      const auto [place, fresh] = fits.try_emplace({w, limit});
+      if (fresh) {
+        std::vector<double> const& sums = memory_.at(w);
+        place->second = furthest([&](int b, int e) { return between(sums, b, e) <= limit * (1 + 1e-12); });
+      }
+      for (std::size_t b = 0; b < place->second.size(); ++b) {
+        int& far = far_[static_cast<std::size_t>(s)][b];
+        far = std::min(far, place->second[b]);
+      }
     }
     if (!p_.regions.empty()) stay_in_regions();
     find_ways();
@@ -72,11 +88,12 @@ class stage_window {
   // A plan with a stage that is not looked at takes no less, does not fit, or leaves a region.
   double least_beyond() const {
     double least = infinite;
-    for (int b = 0; b < n_; ++b) {
-      int e = in_time_[static_cast<std::size_t>(b)] + 1;
-      while (e < n_ && !begins(e)) ++e;
-      if (begins(b) && e <= n_) least = std::min(least, with_stage(b, e));
-    }
+    for (std::size_t place = 0; place < worth_.size(); ++place)
+      for (int b = 0; b < n_; ++b) {
+        int e = in_time_[place][static_cast<std::size_t>(b)] + 1;
+        while (e < n_ && !begins(e)) ++e;
+        if (begins(b) && e <= n_) least = std::min(least, with_stage(place, b, e));
+      }
     return least;
   }
   bool on_a_way(int s, int b) const { return reached_[at(s, b)] && leads_[at(s, b)]; }
@@ -153,11 +170,14 @@ class stage_window {
   problem const& p_;
   sequences& q_;
   int stages_, devices_, n_;
-  double fill_, limit_ = infinite;
+  double fill_;
+  std::vector<double> limits_;  // by stage
   std::vector<int> in_flight_;
-  std::vector<double> time_, worth_;           // sums from the first segment on
+  std::vector<int> places_;                    // by stage
+  std::vector<double> time_;                   // sums from the first segment on
+  std::vector<std::vector<double>> worth_;     // the same, by place
   std::map<int, std::vector<double>> memory_;  // by micro-batches in flight
-  std::vector<int> in_time_;                   // per begin, the last end that no plan of the width rules out
+  std::vector<std::vector<int>> in_time_;      // by place and begin, the last end that no plan of the width rules out
   std::vector<std::vector<int>> far_;          // [stage][begin], within memory as well
   std::vector<char> reached_, leads_;          // [stage][begin]
   std::map<int, std::vector<int>> from_;       // per begin, names of what begins there, by length
