@@ -106,7 +106,7 @@ PARTITA_HOST_DEVICE void each_element(Team const& team, box_arguments const& a, 
     team.each(a.elements - begin < box_chunk ? a.elements - begin : box_chunk, [=, &a](std::size_t i) {
       std::size_t source, target;
       place_of(a, begin + i, source, target);
-      f(from + source, to + target);
+      f(from == nullptr ? from : from + source, to + target);
     });
 }
 // f(to, from) where `to` is, by packs where the box has them; a fill's box has no `from`.
