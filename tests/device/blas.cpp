@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <limits>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <partita/core/random.hpp>
@@ -18,54 +19,67 @@ template <class T> std::vector<T> random_values(std::size_t count, std::uint64_t
   return values;
 }
 
-// The largest difference from the sum in double, over what rounding allows: k products of at most 1/4.
-template <class T>
-double wrong(pt::on_cpu::workers& workers, bool ta, bool tb, std::size_t m, std::size_t n, std::size_t k, T alpha, T beta) {
-  const std::size_t lda = (ta ? m : k) + 3, ldb = (tb ? k : n) + 1, ldc = n + 2;
-  const auto a = random_values<T>((ta ? k : m) * lda, 1), b = random_values<T>((tb ? n : k) * ldb, 2);
-  auto c = random_values<T>(m * ldc, 3);
-  const auto before = c;
-  if (beta == 0)
+// Two matrices, and their product in double, which is what takes long under sanitizers.
+template <class T> struct product {
+  bool ta, tb;
+  std::size_t m, n, k, lda = (ta ? m : k) + 3, ldb = (tb ? k : n) + 1, ldc = n + 2;
+  std::vector<T> a = random_values<T>((ta ? k : m) * lda, 1), b = random_values<T>((tb ? n : k) * ldb, 2),
+                 before = random_values<T>(m * ldc, 3);
+  std::vector<double> sums = std::vector<double>(m * n);
+
+  product(bool transposed_a, bool transposed_b, std::size_t rows, std::size_t columns, std::size_t summed)
+      : ta(transposed_a), tb(transposed_b), m(rows), n(columns), k(summed) {
     for (std::size_t i = 0; i < m; ++i)
-      for (std::size_t j = 0; j < n; ++j) c[i * ldc + j] = std::numeric_limits<T>::quiet_NaN();
-  pt::on_cpu::gemm<T>(workers, ta, tb, m, n, k, alpha, a.data(), lda, b.data(), ldb, beta, c.data(), ldc);
-  double most = 0;
-  for (std::size_t i = 0; i < m; ++i)
-    for (std::size_t j = 0; j < ldc; ++j) {
-      double sum = 0;
-      if (j >= n) sum = before[i * ldc + j];
-      else {
+      for (std::size_t j = 0; j < n; ++j)
         for (std::size_t l = 0; l < k; ++l)
-          sum += static_cast<double>(a[ta ? l * lda + i : i * lda + l]) * b[tb ? j * ldb + l : l * ldb + j];
-        sum = alpha * sum + (beta == 0 ? 0 : beta * static_cast<double>(before[i * ldc + j]));
+          sums[i * n + j] += static_cast<double>(a[ta ? l * lda + i : i * lda + l]) * b[tb ? j * ldb + l : l * ldb + j];
+  }
+  // The largest difference from the sum in double, over what rounding allows: k products of at most 1/4.
+  double wrong(pt::on_cpu::workers& workers, T alpha, T beta) const {
+    std::vector<T> c = before;
+    if (beta == 0)
+      for (std::size_t i = 0; i < m; ++i)
+        for (std::size_t j = 0; j < n; ++j) c[i * ldc + j] = std::numeric_limits<T>::quiet_NaN();
+    pt::on_cpu::gemm<T>(workers, ta, tb, m, n, k, alpha, a.data(), lda, b.data(), ldb, beta, c.data(), ldc);
+    const double allowed = std::numeric_limits<T>::epsilon() * (4 + 2 * std::sqrt(static_cast<double>(k)));
+    double most = 0;
+    for (std::size_t i = 0; i < m; ++i)
+      for (std::size_t j = 0; j < ldc; ++j) {
+        const double was = before[i * ldc + j];
+        const double sum = j >= n ? was : alpha * sums[i * n + j] + (beta == 0 ? 0 : beta * was);
+        const double off = std::abs(c[i * ldc + j] - sum) / allowed;
+        if (!(off <= most)) most = off;
       }
-      const double allowed = std::numeric_limits<T>::epsilon() * (4 + 2 * std::sqrt(static_cast<double>(k)));
-      const double off = std::abs(c[i * ldc + j] - sum) / allowed;
-      if (!(off <= most)) most = off;
-    }
-  return most;
-}
+    return most;
+  }
+};
 }  // namespace
 
 TEST_CASE_TEMPLATE("gemm is the product, for any transposition, extent and number of workers", T, float, double) {
-  for (int threads : {1, 2, 3}) {
-    pt::on_cpu::workers workers(threads);
-    for (bool ta : {false, true})
-      for (bool tb : {false, true})
-        for (std::size_t m : {0u, 1u, 2u, 7u, 16u, 37u, 130u})
-          for (std::size_t n : {0u, 1u, 5u, 16u, 33u, 101u, 260u})
-            for (std::size_t k : {0u, 1u, 3u, 17u, 64u, 129u}) {
-              CAPTURE(ta);
-              CAPTURE(tb);
-              CAPTURE(m);
-              CAPTURE(n);
-              CAPTURE(k);
-              CAPTURE(threads);
-              CHECK(wrong<T>(workers, ta, tb, m, n, k, T(1), T(0)) <= 1);
-              CHECK(wrong<T>(workers, ta, tb, m, n, k, T(0.5), T(2)) <= 1);
+  pt::on_cpu::workers one(1), two(2), three(3);
+  const std::pair<int, pt::on_cpu::workers*> all[]{{1, &one}, {2, &two}, {3, &three}};
+  for (bool ta : {false, true})
+    for (bool tb : {false, true})
+      for (std::size_t m : {0u, 1u, 2u, 7u, 16u, 37u, 130u})
+        for (std::size_t n : {0u, 1u, 5u, 16u, 33u, 101u, 260u})
+          for (std::size_t k : {0u, 1u, 3u, 17u, 64u, 129u}) {
+            const product<T> of(ta, tb, m, n, k);
+            CAPTURE(ta);
+            CAPTURE(tb);
+            CAPTURE(m);
+            CAPTURE(n);
+            CAPTURE(k);
+            for (auto const& with : all) {
+              CAPTURE(with.first);
+              CHECK(of.wrong(*with.second, T(1), T(0)) <= 1);
+              CHECK(of.wrong(*with.second, T(0.5), T(2)) <= 1);
             }
-    CHECK(wrong<T>(workers, false, true, 300, 500, 700, T(1), T(1)) <= 1);
-    CHECK(wrong<T>(workers, true, false, 301, 97, 411, T(-1), T(0)) <= 1);
+          }
+  const product<T> large(false, true, 300, 500, 700), odd(true, false, 301, 97, 411);
+  for (auto const& with : all) {
+    CAPTURE(with.first);
+    CHECK(large.wrong(*with.second, T(1), T(1)) <= 1);
+    CHECK(odd.wrong(*with.second, T(-1), T(0)) <= 1);
   }
 }
 
