@@ -87,7 +87,8 @@ TEST_CASE("nobody waits longer than in 1F1B") {
       for (bool in_step : {false, true}) {
         const plan p = interlaced(stages, micro, in_step);
         REQUIRE(describe(p.wrong_with) == "");
-        INFO(stages, " stages, ", micro, " micro-batches, in step: ", in_step);
+        const std::string shape = shape_of(stages, micro);
+        INFO(shape, ", in step: ", in_step);
         const std::int64_t of_part[]{embed * unit, unit, head * unit, 1};
         const simulated s = run_in_order(p, [&, backward = backward](pt::node const& n) {
           return of_part[part_of(p, n)] * (part_of(p, n) == layer && p.g.ops[n.op].when == pt::pass::backward ? backward : 1);
@@ -146,7 +147,8 @@ TEST_CASE("with backward turns of two halves a step takes no more than 1F1B's sl
         const bool weights = n.kind == pt::node_kind::compute && p.g.ops[n.op].info->kind == "linear.weight";
         return what == layer || (weights && p.g.name(n.op).view() != "table") ? unit : what == other ? 1 : unit / 2;
       });
-      INFO(stages, " stages, ", micro, " micro-batches");
+      const std::string shape = shape_of(stages, micro);
+      INFO(shape);
       CHECK(s.makespan < unit * 3 * (micro + stages - 1) + 2 * micro * unit + unit / 10);
     }
 }

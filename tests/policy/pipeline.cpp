@@ -115,7 +115,8 @@ TEST_CASE("GPipe and 1F1B take m + p - 1 forward and backward slots") {
       REQUIRE_FALSE(p.wrong_with);
       const simulated s = run_in_order(p, [&](pt::node const& n) { return slots(p, n); });
       const std::int64_t ideal = 200000ll * (micro + stages - 1);
-      INFO(std::string(turns ? "1F1B " : "GPipe "), stages, " stages, ", micro, " micro-batches");
+      const std::string shape = shape_of(stages, micro);
+      INFO(std::string(turns ? "1F1B " : "GPipe "), shape);
       CHECK(s.makespan >= ideal);
       CHECK(s.makespan < ideal + 10000);
     }
@@ -145,7 +146,8 @@ TEST_CASE("1F1B holds at most p - s micro-batches on stage s, GPipe all of them"
           for (auto const& [k, from] : begun) held += from <= at && at < done[k];
           most = std::max(most, held);
         }
-        INFO(std::string(turns ? "1F1B" : "GPipe"), " stage ", stage, " of ", stages, ", ", micro, " micro-batches");
+        const std::string shape = shape_of(stages, micro);
+        INFO(std::string(turns ? "1F1B" : "GPipe"), " stage ", stage, " of ", shape);
         if (turns) CHECK(most <= stages - stage);
         else CHECK(most == micro);
       }

@@ -128,7 +128,8 @@ TEST_CASE("interleaved 1F1B has the published numbers of steps") {
 TEST_CASE("interleaving divides the bubble by the number of chunks") {
   for (auto [stages, micro] : {std::pair{4, 8}, {2, 4}, {3, 9}, {4, 4}, {4, 9}, {3, 7}})
     for (int chunks : {1, 2, 3, 4}) {
-      INFO(stages, " stages, ", micro, " micro-batches, ", chunks, " chunks");
+      const std::string shape = shape_of(stages, micro);
+      INFO(shape, ", ", chunks, " chunks");
       const played run(staged(stages, micro, pt::schedule::interleaved_of{chunks}), {1, 1, 0});
       CHECK(about(run.makespan, 2 * (micro * chunks + stages - 1)));  // of 1F1B: 2 v (m + p - 1)
     }
@@ -138,7 +139,8 @@ TEST_CASE("interleaved, every number of micro-batches, stages and chunks: no cyc
   for (int stages : {1, 2, 3, 5})
     for (int micro : {1, 2, 3, 5, 7, 8})
       for (int chunks : {1, 2, 3}) {
-        INFO(stages, " stages, ", micro, " micro-batches, ", chunks, " chunks");
+        const std::string shape = shape_of(stages, micro);
+        INFO(shape, ", ", chunks, " chunks");
         const played run(staged(stages, micro, pt::schedule::interleaved_of{chunks}), {1, 1, 1});
         std::set<std::array<int, 3>> seen;
         for (int s = 0; s < stages; ++s)
@@ -154,7 +156,8 @@ TEST_CASE("interleaved, every number of micro-batches, stages and chunks: no cyc
 TEST_CASE("zero bubble: H1 and H2 wait and hold as published") {
   for (auto [stages, micro] : {std::pair{4, 8}, {3, 5}, {4, 12}, {2, 3}, {4, 7}})
     for (durations d : {durations{1, 1, 1}, {2, 2, 1}, {3, 2, 2}, {1, 2, 1}, {10, 11, 9}}) {
-      INFO(stages, " stages, ", micro, " micro-batches, times ", d.forward, " ", d.input, " ", d.weight);
+      const std::string shape = shape_of(stages, micro);
+      INFO(shape, ", times ", d.forward, " ", d.input, " ", d.weight);
       const played h1(staged(stages, micro, pt::schedule::zero_bubble<pt::schedule::h1>{}), d),
           h2(staged(stages, micro, pt::schedule::zero_bubble<pt::schedule::h2>{}), d);
       CHECK(about(h1.bubble(), (stages - 1) * (d.forward + d.input - d.weight)));
@@ -174,7 +177,8 @@ TEST_CASE("zero bubble: H1 and H2 wait and hold as published") {
 // Qi et al. 2023, the V-shaped schedule: chunks of half a stage, nobody waits if all times are one, p M is held.
 TEST_CASE("zero bubble in the shape of a V has no bubble and holds what 1F1B does") {
   for (auto [stages, micro] : {std::pair{4, 8}, {3, 5}, {4, 7}, {2, 3}, {4, 12}}) {
-    INFO(stages, " stages, ", micro, " micro-batches");
+    const std::string shape = shape_of(stages, micro);
+    INFO(shape);
     const played v(staged(stages, micro, pt::schedule::zero_bubble<pt::schedule::v_shaped>{}), {1, 1, 1});
     CHECK(v.bubble() < unit / 100);
     for (int s = 0; s < stages; ++s) {
@@ -190,7 +194,8 @@ TEST_CASE("zero bubble with fewer micro-batches than stages, with one, on one st
       for (pt::schedule::recipe how : {pt::schedule::recipe(pt::schedule::zero_bubble<pt::schedule::h1>{}),
                                        pt::schedule::recipe(pt::schedule::zero_bubble<pt::schedule::h2>{}),
                                        pt::schedule::recipe(pt::schedule::zero_bubble<pt::schedule::v_shaped>{})}) {
-        INFO(stages, " stages, ", micro, " micro-batches");
+        const std::string shape = shape_of(stages, micro);
+        INFO(shape);
         const played run(staged(stages, micro, how), {1, 1, 1});
         int turns = 0;
         for (auto const& s : run.stages) turns += static_cast<int>(s.size());
@@ -256,7 +261,8 @@ struct pass_turn {
 TEST_CASE("three forwards, one backward: every stage has its turns, waits as 1F1B does and holds no more") {
   for (int passes : {1, 2, 3, 4})
     for (auto [stages, micro] : {std::pair{4, 8}, {4, 4}, {3, 7}, {2, 5}, {6, 9}}) {
-      INFO(passes, " passes, ", stages, " stages, ", micro, " micro-batches");
+      const std::string shape = shape_of(stages, micro);
+      INFO(passes, " passes, ", shape);
       planned<pt::training<repeated>> p(pt::policy::pipeline_of{stages, micro, pt::schedule::three_f_one_b{}},
                                         pt::training<repeated>{{stages, passes}, {}, {}, {}});
       REQUIRE(describe(p.wrong_with) == "");

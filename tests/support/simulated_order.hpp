@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <vector>
 
 #include <partita/program/order.hpp>
@@ -11,6 +12,11 @@
 #include "planned.hpp"
 
 namespace partita::testing {
+
+// In words, for INFO: clang captures structured bindings from version 16 on.
+inline std::string shape_of(int stages, int micro_batches) {
+  return std::to_string(stages) + " stages, " + std::to_string(micro_batches) + " micro-batches";
+}
 
 // One instance, on the first of its devices.
 struct ran {
