@@ -1,4 +1,5 @@
-// Trains a small GPT on one CUDA device and on the CPU, and compares; on a machine without a GPU it checks that this is said.
+// Trains a small GPT on one CUDA device and on the CPU, and compares, after a look at what graphs do; on a machine without a GPU
+// it checks that this is said.
 #include <cmath>
 #include <cstdio>
 #include <string>
@@ -7,6 +8,7 @@
 #include <partita/cuda.hpp>
 #include <partita/partita.hpp>
 
+#include "../support/graph_events.hpp"
 #include "../support/models/gpt.hpp"
 
 namespace pt = partita;
@@ -34,6 +36,12 @@ int main() try {
       std::printf("no GPU here, nothing was trained: %s\n", words.c_str());
       return words == "the plan is for 1 CUDA devices, this machine has 0" ? 0 : 1;
     }
+
+  if (const std::string fault = fault_of_graph_events<pt::on_cuda::runtime>(std::size_t{256} << 20); !fault.empty()) {
+    std::puts(fault.c_str());
+    return 1;
+  }
+  std::puts("events of graphs answer as captured steps need it");
 
   pt::plan<narrow_training> narrow_on_one(narrow_training{}, sizes.extents());
   pt::policy::single_device{}(narrow_on_one);

@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "../support/graph_events.hpp"
 #include "../support/pretend/cuda.hpp"
 #include "../support/pretend/nccl.hpp"
 
@@ -187,6 +188,12 @@ TEST_CASE("an event that the host asks for is recorded anew by each launch of a 
   two_streams outside;
   cuda::record_for_host(outside.between, outside.one);
   CHECK(outside.error() == "an event is recorded as a node of a graph outside of a capture");
+}
+
+TEST_CASE("graphs do what captured steps need") {
+  const machine all;
+  CHECK(pt::testing::fault_of_graph_events<cuda>(1024) == "");
+  CHECK(machine::here().error() == "");
 }
 
 TEST_CASE("a capture that is given up leaves nothing") {

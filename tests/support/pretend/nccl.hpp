@@ -90,6 +90,7 @@ struct nccl {
   static void end(comm_type c) {
     std::erase(living, c);
     c->ended = true;  // its tasks end without doing anything; it stays, as they point to it
+    c->shared->leave(c->rank);
     const std::scoped_lock lock(registry_mutex);
     ended.emplace_back(c);
   }

@@ -61,6 +61,8 @@ class shared_comm {
   // The number-th transfer from one rank to another, from either side.
   virtual void arrive(int from, int to, std::uint64_t number, nccl_call const& c) = 0;
   virtual bool has_ended(int from, int to, std::uint64_t number, bool sends) = 0;
+  // A rank's communicator has ended, and its memory may go: what it has come to and others have not is not done any more.
+  virtual void leave(int rank) { static_cast<void>(rank); }
 
  protected:
   void note(std::string why) {
@@ -182,6 +184,14 @@ class comm_in_memory final : public shared_comm {
   bool has_ended(int from, int to, std::uint64_t number, bool) override {
     const std::scoped_lock lock(mutex_);
     return done_.contains({from, to, number});
+  }
+  void leave(int rank) override {
+    const std::scoped_lock lock(mutex_);
+    for (auto& [number, all] : open_) all[static_cast<std::size_t>(rank)].reset();
+    for (auto& [key, sides] : transfers_) {
+      if (std::get<0>(key) == rank) sides.send.reset();
+      if (std::get<1>(key) == rank) sides.receive.reset();
+    }
   }
 
  private:
