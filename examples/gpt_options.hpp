@@ -110,6 +110,7 @@ struct gpt_options {
   std::string data;  // empty: this project's own text
   std::string plan, save_plan, report;
   std::string backend = "cpu", comm = "threads", capture = "on";
+  double timeout = 300;
   std::optional<int> devices;
   int threads = 0;
   int layers = 4, hidden = 128, heads = 4, length = 64, batch = 16;
@@ -166,6 +167,7 @@ struct gpt_command {
          "on, or off: with --backend cuda and one GPU to a process, whether a step\n"
          "is one CUDA graph; without, a profiler shows its parts")
         ->check(CLI::IsMember({"on", "off"}).description(""));
+    number("--timeout", o.timeout, 1e-3, 1e9, "Seconds in which communication between GPUs has to make progress");
     number("--devices", o.devices, 1, 1024, "CPU devices; by default as many as the plan needs");
     number("--threads", o.threads, 0, 1024, "Threads that compute, for each device; 0 shares out the cores");
     number("--layers", o.layers, 1, 10000, "Blocks of attention and MLP");

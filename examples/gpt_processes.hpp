@@ -17,7 +17,8 @@
 // Lives as long as there are trainers. With MPI all processes do the same; the first one speaks for them.
 class gpt_processes {
  public:
-  gpt_processes(std::string const& backend, std::string const& comm, bool capture) {
+  // `timeout`: in seconds, of GPUs.
+  gpt_processes(std::string const& backend, std::string const& comm, bool capture, double timeout) {
     if (comm == "mpi") {
 #ifdef PARTITA_EXAMPLE_MPI
       world_ = std::make_shared<pt::mpi>();
@@ -29,9 +30,9 @@ class gpt_processes {
     // NCCL between the GPUs; MPI, or TCP, for what processes tell each other, NCCL's ids among it.
     if (backend == "cuda") {
 #ifdef PARTITA_EXAMPLE_MPI
-      if (world_) cuda_.emplace(world_, world_->local_rank(), capture);
+      if (world_) cuda_.emplace(world_, world_->local_rank(), capture, timeout);
 #endif
-      if (!cuda_) cuda_.emplace(nullptr, 0, capture);
+      if (!cuda_) cuda_.emplace(nullptr, 0, capture, timeout);
     }
     // What the others would print is the same.
     if (!first() && std::freopen("/dev/null", "w", stdout) == nullptr) throw pt::error("/dev/null cannot be opened");

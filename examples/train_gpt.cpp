@@ -191,7 +191,7 @@ searched_plan search(gpt_command const& command, gpt_processes& processes) {
 
 int run(gpt_command const& command) {
   gpt_options const& o = command.options;
-  gpt_processes processes(o.backend, o.comm, o.capture == "on");
+  gpt_processes processes(o.backend, o.comm, o.capture == "on", o.timeout);
   const parallel plan = command.plan(processes.together().size());
   if (processes.first()) {
     check_writable("--report", o.report);
@@ -244,9 +244,9 @@ int run(gpt_command const& command) {
                     static_cast<unsigned long long>(step), held_out, unigrams);
       line.message(text);
     };
-    if (const std::string told = checkpoints.resume(t); !told.empty()) line.message(told);
+    if (const std::string told = checkpoints.resume(t, data); !told.empty()) line.message(told);
     auto save = [&](bool ends) {
-      if (const std::string told = checkpoints.save(t, ends); !told.empty()) line.message(told);
+      if (const std::string told = checkpoints.save(t, data, ends); !told.empty()) line.message(told);
     };
     std::uint64_t step = static_cast<std::uint64_t>(t.steps()), evaluated = 0;
     // [signal]

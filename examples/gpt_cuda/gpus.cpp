@@ -5,8 +5,8 @@
 
 #include "gpt_cuda.hpp"
 
-gpt_cuda::gpt_cuda(std::shared_ptr<pt::processes> together, int place, bool capture)
-    : together_(std::move(together)), place_(place), capture_(capture) {
+gpt_cuda::gpt_cuda(std::shared_ptr<pt::processes> together, int place, bool capture, double timeout)
+    : together_(std::move(together)), place_(place), capture_(capture), timeout_(timeout) {
   // torchrun; srun. A shell that salloc opened has the allocation's SLURM_NTASKS, and is a step of one task itself.
   char const* const tasks = std::getenv("SLURM_STEP_NUM_TASKS");
   const bool is_of_many = std::getenv("WORLD_SIZE") != nullptr || (tasks != nullptr && std::atoi(tasks) > 1);
@@ -20,6 +20,7 @@ pt::traced_for_devices gpt_cuda::trace(gpt_training const& t, std::span<pt::bind
   pt::cuda devices{};
   devices.together = together_;
   devices.place = place_;
+  devices.timeout_seconds = timeout_;
   devices.capture = capture_;
   return devices.trace(t, extents);
 }

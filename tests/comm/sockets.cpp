@@ -21,13 +21,15 @@ int free_port() {
   return next++;
 }
 // f(processes) in each of `count` threads that stand for processes; what each throws.
-template <class F> std::vector<std::string> each_of(int count, F f, int port = free_port(), double timeout_seconds = 10) {
+template <class F> std::vector<std::string> each_of(int count, F f, int port = free_port(), double timeout_seconds = 10,
+                                                    double silence_seconds = 20) {
   std::vector<std::string> thrown(static_cast<std::size_t>(count));
   std::vector<std::thread> all;
   for (int me = 0; me < count; ++me)
     all.emplace_back([&, me] {
       try {
-        pt::socket_processes together({.rank = me, .size = count, .port = port, .timeout_seconds = timeout_seconds});
+        pt::socket_processes together(
+            {.rank = me, .size = count, .port = port, .timeout_seconds = timeout_seconds, .silence_seconds = silence_seconds});
         f(together);
       } catch (pt::error const& e) { thrown[static_cast<std::size_t>(me)] = e.what(); }
     });
@@ -135,6 +137,35 @@ TEST_CASE("a process that ends without a word is noticed") {
   CAPTURE(thrown);
   CHECK(thrown.find("all processes stop: ") == 0);
   CHECK(thrown.find("has ended") != std::string::npos);
+}
+
+TEST_CASE("a process that says nothing any more is given up, one that computes is not") {
+  const int port = free_port();
+  std::promise<void> ended;
+  std::thread other([&] {  // as one that was stopped: its system keeps what it had open
+    auto [both, answer] = second_process(port);
+    ended.get_future().wait();
+  });
+  std::string thrown;
+  try {
+    pt::socket_processes together({.rank = 0, .size = 2, .port = port, .timeout_seconds = 10, .silence_seconds = 0.2});
+    (void)pt::gather(together, 1, "a loss");
+  } catch (pt::aborted const& e) { thrown = e.what(); }
+  ended.set_value();
+  other.join();
+  CAPTURE(thrown);
+  CHECK(thrown.find("all processes stop: process 1 has not answered for 0.2") == 0);
+  CHECK(thrown.find(" s, and process 0 waits for it, for a loss") != std::string::npos);
+  for (int busy : {0, 2}) {
+    const auto all = each_of(
+        3,
+        [&](pt::socket_processes& p) {
+          if (p.rank() == busy) std::this_thread::sleep_for(std::chrono::milliseconds(700));
+          pt::barrier(p);
+        },
+        free_port(), 10, 0.2);
+    for (std::string const& t : all) CHECK(t.empty());
+  }
 }
 
 TEST_CASE("news of a length that no news has end the training, not the process") {
@@ -255,8 +286,9 @@ TEST_CASE("processes that do not come, and what the environment lacks") {
 namespace {
 // As long as it lives, of all variables by which processes find each other these alone are set.
 struct environment {
-  static constexpr char const* names[]{"RANK",       "WORLD_SIZE",   "MASTER_ADDR",  "MASTER_PORT",  "PARTITA_PORT",
-                                       "LOCAL_RANK", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"};
+  static constexpr char const* names[]{"RANK",          "WORLD_SIZE",           "MASTER_ADDR",  "MASTER_PORT",
+                                       "PARTITA_PORT",  "LOCAL_RANK",           "SLURM_PROCID", "SLURM_NTASKS",
+                                       "SLURM_LOCALID", "SLURM_STEP_NUM_TASKS", "SLURM_JOB_ID"};
   environment(std::initializer_list<std::pair<char const*, char const*>> set) {
     for (char const* name : names) unsetenv(name);
     for (auto const& [name, value] : set) setenv(name, value, 1);
@@ -279,11 +311,21 @@ TEST_CASE("the environment that torchrun gives, and Slurm") {
     CHECK(read().port == 5000);
   }
   {
-    const environment slurm{
-        {"SLURM_PROCID", "5"}, {"SLURM_NTASKS", "6"}, {"SLURM_LOCALID", "1"}, {"MASTER_ADDR", "node7"}, {"MASTER_PORT", "29400"}};
+    const environment slurm{{"SLURM_PROCID", "5"},  {"SLURM_NTASKS", "8"},    {"SLURM_STEP_NUM_TASKS", "6"},
+                            {"SLURM_LOCALID", "1"}, {"MASTER_ADDR", "node7"}, {"MASTER_PORT", "29400"}};
     const pt::meeting_place at = read();
     CHECK((at.rank == 5 && at.size == 6 && at.host == "node7" && at.port == 29401));
     CHECK(pt::meeting_place::local_rank_from_environment() == 1);
+  }
+  {  // the shell of salloc where it is a step of its own; else it has no SLURM_PROCID. A script of sbatch is no step
+    const environment shell{{"SLURM_JOB_ID", "7"}, {"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}, {"SLURM_STEP_NUM_TASKS", "1"}};
+    CHECK(read().size == 1);
+  }
+  for (bool script : {false, true}) {
+    const environment job{{"SLURM_JOB_ID", "7"}, {"SLURM_NTASKS", "4"}};
+    if (script) setenv("SLURM_PROCID", "0", 1);
+    CHECK_THROWS_WITH_AS(
+        read(), Contains(script ? "WORLD_SIZE is not set; of a job of Slurm" : "RANK is not set; of a job of Slurm"), pt::error);
   }
   const environment alone{{"RANK", "0"}, {"WORLD_SIZE", "1"}};
   CHECK(read().size == 1);

@@ -39,10 +39,10 @@ class questions {
     return by ? by(question) : std::string();
   }
 
-  // A new question to all of so many processes but this one; returns its number.
-  std::int32_t begin(int size) {
+  // A new question, to `count` of so many processes; returns its number.
+  std::int32_t begin(int size, int count) {
     const std::scoped_lock lock(mutex_);
-    open_[++last_] = {answers(static_cast<std::size_t>(size)), size - 1};
+    open_[++last_] = {answers(static_cast<std::size_t>(size)), count};
     return last_;
   }
   void hear(std::int32_t number, int from, std::string what) {

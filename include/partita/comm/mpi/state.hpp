@@ -143,7 +143,7 @@ class mpi_state {
   questions& asked() { return questions_; }
   // From any thread that does not hold `calls`: a question to every other process; returns its number.
   std::int32_t ask(std::int32_t which, std::string_view question) {
-    const letter head{questions_.begin(size_), which};
+    const letter head{questions_.begin(size_, size_ - 1), which};
     const std::scoped_lock lock(calls_);
     for (int other = 0; other < size_; ++other)
       if (other != rank_) send(other, tag_of_question, head, question);

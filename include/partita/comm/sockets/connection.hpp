@@ -3,6 +3,7 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -65,18 +66,23 @@ class connection {
   }
 
   // False when the other side has gone.
-  bool send(void const* data, std::size_t bytes) const {
+  bool send(void const* data, std::size_t bytes) const { return send(data, bytes, {}, always); }
+  bool receive(void* data, std::size_t bytes) const { return receive(data, bytes, {}, always); }
+  // The same, and when nothing has moved for `patience` (zero: as long as it takes) is_there() is asked; false too where it is.
+  template <class F> bool send(void const* data, std::size_t bytes, std::chrono::milliseconds patience, F is_there) const {
     for (auto* at = static_cast<char const*>(data); bytes > 0;) {
-      const ssize_t sent = ::send(descriptor_, at, bytes, MSG_NOSIGNAL);
-      if (sent < 0 && errno == EINTR) continue;
+      if (!moves(POLLOUT, patience, is_there)) return false;
+      const ssize_t sent = ::send(descriptor_, at, bytes, MSG_NOSIGNAL | (patience.count() > 0 ? MSG_DONTWAIT : 0));
+      if (sent < 0 && (errno == EINTR || (patience.count() > 0 && errno == EAGAIN))) continue;
       if (sent <= 0) return false;
       at += sent;
       bytes -= static_cast<std::size_t>(sent);
     }
     return true;
   }
-  bool receive(void* data, std::size_t bytes) const {
+  template <class F> bool receive(void* data, std::size_t bytes, std::chrono::milliseconds patience, F is_there) const {
     for (auto* at = static_cast<char*>(data); bytes > 0;) {
+      if (!moves(POLLIN, patience, is_there)) return false;
       const ssize_t got = ::recv(descriptor_, at, bytes, 0);
       if (got < 0 && errno == EINTR) continue;
       if (got <= 0) return false;
@@ -87,6 +93,18 @@ class connection {
   }
 
  private:
+  static bool always() { return true; }
+  template <class F> bool moves(short how, std::chrono::milliseconds patience, F is_there) const {
+    if (patience.count() == 0) return true;
+    pollfd look{descriptor_, how, 0};
+    for (int found = 0; found == 0;) {
+      found = ::poll(&look, 1, static_cast<int>(patience.count()));
+      if (found < 0 && errno == EINTR) found = 0;
+      else if (found == 0 && !is_there()) return false;
+    }
+    return true;
+  }
+
   int descriptor_ = -1;
 };
 

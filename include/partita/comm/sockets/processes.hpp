@@ -1,5 +1,5 @@
-// Processes that find each other as torchrun's and Slurm's do: RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT. Over TCP
-// they tell each other what `processes` says, little and seldom; tensors go by NCCL.
+// Processes that find each other at a meeting place. Over TCP they tell each other what `processes` says, little and seldom;
+// tensors go by NCCL.
 #pragma once
 #include <poll.h>
 
@@ -9,7 +9,6 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <exception>
 #include <functional>
 #include <mutex>
@@ -25,57 +24,13 @@
 #include <partita/comm/processes.hpp>
 #include <partita/comm/questions.hpp>
 #include <partita/comm/sockets/connection.hpp>
+#include <partita/comm/sockets/meeting_place.hpp>
 #include <partita/core/hash.hpp>
 #include <partita/core/words.hpp>
 
 #include <partita/core/begin_planning_code.hpp>
 
 namespace partita {
-
-struct meeting_place {
-  int rank = 0, size = 1;
-  std::string host = "127.0.0.1";  // of process 0
-  int port = 29501;
-  double timeout_seconds = 60;  // for the processes to come
-
-  // Throws error that names the variable which is missing or wrong. The port is PARTITA_PORT, else the one after
-  // MASTER_PORT, where torchrun has a server of its own. Where srun has started the processes, it has said rank and size.
-  static meeting_place from_environment() {
-    meeting_place at;
-    at.rank = number("RANK", "SLURM_PROCID", 0, most_processes);
-    at.size = number("WORLD_SIZE", "SLURM_NTASKS", 1, most_processes);
-    if (at.rank >= at.size) throw_error({"RANK is ", at.rank, ", but WORLD_SIZE is ", at.size});
-    if (char const* const host = std::getenv("MASTER_ADDR"); host != nullptr && *host != '\0') at.host = host;
-    else if (at.size > 1)
-      throw_error(
-          {"MASTER_ADDR is not set: the name of the machine of process 0; with Slurm: "
-           "export MASTER_ADDR=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head -n 1)"});
-    at.port = std::getenv("PARTITA_PORT") != nullptr ? number("PARTITA_PORT", nullptr, 1, 65535)
-              : at.size > 1                          ? number("MASTER_PORT", nullptr, 1, 65534) + 1
-                                                     : at.port;
-    return at;
-  }
-  // The place of this process among those of its machine, by LOCAL_RANK or Slurm's word for it; 0 where neither is set.
-  static int local_rank_from_environment() {
-    const bool is_said = std::getenv("LOCAL_RANK") != nullptr || std::getenv("SLURM_LOCALID") != nullptr;
-    return is_said ? number("LOCAL_RANK", "SLURM_LOCALID", 0, most_processes) : 0;
-  }
-
- private:
-  static constexpr int most_processes = 1000000;
-  static int number(char const* name, char const* of_slurm, int least, int most) {
-    char const* text = std::getenv(name);
-    if (text == nullptr && of_slurm != nullptr)
-      if (text = std::getenv(of_slurm); text != nullptr) name = of_slurm;
-    if (text == nullptr) throw_error({name, " is not set; torchrun sets it, and so does a script that starts processes itself"});
-    char* end = nullptr;
-    errno = 0;
-    const long value = std::strtol(text, &end, 10);
-    if (end == text || *end != '\0' || errno != 0 || value < least || value > most)
-      throw_error({name, " is \"", text, "\", not a number from ", least, " to ", most});
-    return static_cast<int>(value);
-  }
-};
 
 // Process 0 collects and distributes. Each other process has two connections to it: for data, and to be told that one
 // has failed or gone, for which every process has a thread that sleeps.
@@ -85,11 +40,13 @@ class socket_processes final : public processes {
   explicit socket_processes(meeting_place const& at)
       : rank_(at.rank),
         size_(at.size),
+        silence_(static_cast<long>(at.silence_seconds * 1000)),
         peers_(static_cast<std::size_t>(std::max(at.size, 0))),
         exceptions_before_(std::uncaught_exceptions()) {
     if (at.size < 1 || at.rank < 0 || at.rank >= at.size) throw_error({"process ", at.rank, " of ", at.size, " cannot be"});
     if (size_ == 1) return;
     if (at.port < 1 || at.port > 65535) throw_error({"processes cannot meet at port ", at.port, ": give one from 1 to 65535"});
+    if (!(at.silence_seconds >= 0.002)) throw_error({"processes cannot be silent for ", at.silence_seconds, " s: give more"});
     if (!(at.timeout_seconds > 0)) throw_error({"processes cannot meet within ", at.timeout_seconds, " s: give a time above 0"});
     const auto end = detail::sockets::clock::now() + std::chrono::milliseconds(static_cast<long>(at.timeout_seconds * 1000));
     if (rank_ == 0) gather_others(at, end);
@@ -129,22 +86,27 @@ class socket_processes final : public processes {
     bool good = true;
     std::size_t missing = 0;
     const std::uint64_t purpose = hash(what);
+    auto is_there = [&] { return is_heard_of(missing, what); };
+    auto send = [&](void const* data, std::size_t n) { return peers_[missing].data.send(data, n, silence_ / 2, is_there); };
+    auto receive = [&](void* data, std::size_t n) { return peers_[missing].data.receive(data, n, silence_ / 2, is_there); };
     if (rank_ != 0) {
-      good = peers_[0].data.send(&purpose, sizeof purpose) && (bytes[me] == 0 || peers_[0].data.send(mine, bytes[me])) &&
-             peers_[0].data.receive(to, begin.back());
+      good = send(&purpose, sizeof purpose) && send(mine, bytes[me]) && receive(to, begin.back());
     } else {
       if (bytes[0] > 0) std::memcpy(to, mine, bytes[0]);
       for (std::size_t p = 1; p < peers_.size() && good; ++p) {
         std::uint64_t other = 0;
         missing = p;
-        good = peers_[p].data.receive(&other, sizeof other);
+        good = receive(&other, sizeof other);
         if (good && other != purpose) {
           abort(words({"process ", p, " makes another call than \"", what, "\", which process 0 makes"}));
           throw_if_aborted();
         }
-        good = good && peers_[p].data.receive(to + begin[p], bytes[p]);
+        good = good && receive(to + begin[p], bytes[p]);
       }
-      for (std::size_t p = 1; p < peers_.size() && good; ++p) good = peers_[missing = p].data.send(to, begin.back());
+      for (std::size_t p = 1; p < peers_.size() && good; ++p) {
+        missing = p;
+        good = send(to, begin.back());
+      }
     }
     if (good) return;
     {
@@ -174,7 +136,7 @@ class socket_processes final : public processes {
     return questions_.answer_by(std::move(answer));
   }
   list<std::optional<std::string>> ask(int which, std::string const& question, double seconds) override {
-    const std::int32_t number = questions_.begin(size_);
+    const std::int32_t number = questions_.begin(size_, size_ - 1);
     send_on({.what = letter::kind::question, .from = rank_, .number = number, .which = which}, question);
     questions_.wait(number, std::chrono::nanoseconds(static_cast<std::int64_t>(seconds * 1e9)));
     return questions_.end(number);
@@ -263,6 +225,17 @@ class socket_processes final : public processes {
     message.append(text, 0, what.bytes);
     return to.news.send(message.data(), message.size());
   }
+  // Whether a process answers; its thread for news does also where it computes for long.
+  bool is_heard_of(std::size_t process, std::string_view what) {
+    const std::int32_t number = questions_.begin(size_, 1);
+    send_on({.what = letter::kind::question, .from = rank_, .to = static_cast<std::int32_t>(process), .number = number}, {});
+    questions_.wait(number, silence_);
+    if (questions_.end(number)[process]) return true;
+    spread(words({"process ", process, " has not answered for ", std::chrono::duration<double>(silence_).count(),
+                  " s, and process ", rank_, " waits for it, for ", what}),
+           -1);
+    return false;
+  }
   // A question or an answer, from here or another process, towards those it is for.
   void send_on(letter const& what, std::string const& text) {
     const std::scoped_lock lock(telling_);
@@ -312,6 +285,7 @@ class socket_processes final : public processes {
       case letter::kind::failure: return spread(std::move(text), static_cast<int>(from));
       case letter::kind::question:
         if (rank_ == 0) send_on(what, text);
+        if (what.to >= 0 && what.to != rank_) return;
         return send_on({.what = letter::kind::answer, .from = rank_, .to = what.from, .number = what.number},
                        questions_.answer(what.which, text));
       case letter::kind::answer:
@@ -354,6 +328,7 @@ class socket_processes final : public processes {
   }
 
   int rank_, size_;
+  std::chrono::milliseconds silence_;
   std::vector<peer> peers_;  // by process; only 0 has all of them, the others have 0
   std::mutex telling_;       // held while others are told why, or goodbye
   std::string reason_;       // written once, under telling_; read after aborted_
