@@ -119,8 +119,8 @@ class cut_options {
     const int n = static_cast<int>(axes_.size());
     auto fits_on = [&](int axis, int pieces) {
       if (axis < 0) return true;
-      for (segment const& s : m_.segments)
-        for (int t : s.leaves) {
+      for (int first : m_.first_of_kind)
+        for (int t : m_.segments[static_cast<std::size_t>(first)].leaves) {
           searched_tensor const& x = m_.tensors[static_cast<std::size_t>(t)];
           for (int a = 0; a < x.as->rank; ++a)
             if (x.as->axes[a]->id == axes_[static_cast<std::size_t>(axis)]->id &&

@@ -38,6 +38,17 @@ inline std::string cuts_of(spaces::plan_space const& space, spaces::choice const
   return text;
 }
 
+inline std::string few(double x) {  // digits
+  char text[32];
+  std::snprintf(text, sizeof text, "%.4g", x);
+  return text;
+}
+inline std::string size_in_words(double bytes) {
+  const char* const units[]{"bytes", "KiB", "MiB", "GiB", "TiB"};
+  int u = 0;
+  for (; bytes >= 1024 && u < 4; ++u) bytes /= 1024;
+  return few(bytes) + " " + units[u];
+}
 inline std::string words_of(spaces::searched_schedule const& s) {
   switch (s.kind) {
     case schedule_kind::gpipe: return "GPipe";
@@ -128,18 +139,12 @@ inline void explain(spaces::plan_space const& space, spaces::exact_outcome const
   }
   found_stage const& slow = r.of_stages[slowest];
   const double busy = shape.micro_batches * slow.seconds;
-  auto few = [](double x) {  // digits
-    char text[32];
-    std::snprintf(text, sizeof text, "%.4g", x);
-    return std::string(text);
-  };
-  auto size = [&](double bytes) { return bytes >= 1 << 30 ? few(bytes / (1 << 30)) + " GiB" : few(bytes / (1 << 20)) + " MiB"; };
   const std::string works =
       shape.schedule.splits()
           ? few(busy + slow.step_seconds) + " s of " + few(o.time) + " s, where gradients of weights fill what else would wait"
           : few(busy) + " s of " + few(o.time) + " s and brings gradients together for " + few(slow.step_seconds) + " s";
   r.bound_by = "stage " + std::to_string(slowest) + " works for " + works + "; the fullest device holds " +
-               size(t.stages[fullest].memory) + " of " + size(limit_of(fullest)) + ", and " +
+               size_in_words(t.stages[fullest].memory) + " of " + size_in_words(limit_of(fullest)) + ", and " +
                (fits_free ? "no block runs again" : "blocks run again to fit");
   if (turned > 0) r.bound_by += ", heads and features of " + std::to_string(turned) + " of them in turns";
 }

@@ -73,7 +73,8 @@ class changes {
   static constexpr double impossible = 1e6;  // seconds
 
   // `extents`: of the tensor, by axis.
-  changes(grid_costs const& g, double bytes, std::size_t const* extents, int rank) : grid_(&g) {
+  changes(grid_costs const& g, double bytes, std::size_t const* extents, int rank)
+      : grid_(&g), ways_(static_cast<std::size_t>(rank) + 2), known_(ways_ * ways_ * ways_ * ways_, -1) {
     for (int d = 0; d < grid_dimensions; ++d)
       for (int other_splits = 0; other_splits < 2; ++other_splits) {
         const double whole = bytes / (other_splits ? g.extent(1 - d) : 1), n = g.extent(d);
@@ -96,6 +97,16 @@ class changes {
   }
   double seconds(lies const& from, lies const& to) const {
     if (from == to) return 0;
+    double& known = known_[number(from) * ways_ * ways_ + number(to)];
+    return known >= 0 ? known : known = least(from, to);
+  }
+
+ private:
+  // Of a way to lie.
+  std::size_t number(lies const& x) const {
+    return static_cast<std::size_t>(x.by[0] + 2) * ways_ + static_cast<std::size_t>(x.by[1] + 2);
+  }
+  double least(lies const& from, lies const& to) const {
     lies half = from;
     half.by[1] = to.by[1];
     const double inner_first = step(1, from, to) + step(0, half, to);
@@ -105,8 +116,6 @@ class changes {
     half.by[0] = to.by[0];
     return std::min(inner_first, step(0, from, to) + step(1, half, to));
   }
-
- private:
   struct prices {
     double all_reduce = 0, reduce_scatter = 0, all_gather = 0, all_to_all = 0;
     double copies = 0, slice = 0;  // of all members' pieces; of a part of what a device has
@@ -128,6 +137,8 @@ class changes {
     return static_cast<std::size_t>((dimension * max_rank + axis) * (max_rank + 1) + other + 1);
   }
   grid_costs const* grid_;
+  std::size_t ways_;                   // on one dimension
+  mutable std::vector<double> known_;  // seconds, from and to: each pair is asked for often
   std::array<std::array<prices, 2>, grid_dimensions> step_{};
   // Do pieces along an axis lie in memory one after another, where the grid's other dimension splits another one, or none?
   std::array<bool, grid_dimensions * max_rank*(max_rank + 1)> in_runs_{};

@@ -24,16 +24,19 @@ class grid_solver {
     bool has_kept_twin = false;  // a variant that does not run again is as fast
     // It needs at least this while it runs. Found out when it is asked for.
     double least_running() const {
-      if (least_running_ >= 0) return least_running_;
+      if (least_running_ < 0) least_running_ = least_transient() + (replays ? by->run({0, 0, 0, 0, 0, 1}).least() : 0);
+      return least_running_;
+    }
+    // Some op of it does.
+    double least_transient() const {
       table const& t = by->of();
-      least_running_ = 0;
+      double most = 0;
       for (int u = 0; u < t.variables(); ++u) {
         double least = infinite;
         for (int i = 0; i < t.options[static_cast<std::size_t>(u)]; ++i) least = std::min(least, t.own.transient(t.index(u, i)));
-        least_running_ = std::max(least_running_, least);
+        most = std::max(most, least);
       }
-      if (replays) least_running_ += by->run({0, 0, 0, 0, 0, 1}).least();
-      return least_running_;
+      return most;
     }
     bool runs_in(double level) const { return level == infinite || least_running() <= level; }
 

@@ -96,7 +96,7 @@ class known_stages {
     grid_solver& g = s_.grid(x.grid);
     x.time = g.through_all(x.runs, {1, 0}, 0, 1);
     x.worth = g.through_all(x.runs, worth_, 0, 1);
-    x.mixed = g.through_all(x.runs, {worth_.time, worth_.step / 4}, 0, 1);
+    x.mixed = alone_ ? x.worth : g.through_all(x.runs, {worth_.time, worth_.step / 4}, 0, 1);
     if (const double limit = limit_of(x); limit < infinite) {
       const matrix lean = g.through_all(x.runs, {0, 0}, 1, x.in_flight);
       const double room = (limit - g.least_running(x.runs)) * (1 + 1e-12);
@@ -113,6 +113,7 @@ class known_stages {
       for (std::size_t e = 0; e < m.at.size(); ++e) bounds.at[e] = std::max(bounds.at[e], m.at[e] - by * room);
     };
     raise_to(x.worth, worth_, mu);
+    if (alone_) return;  // nothing but worth counts
     raise_to(x.mixed, {worth_.time, worth_.step / 4}, mu);
     raise_to(x.time, {1, 0}, mu / worth_.time);
   }

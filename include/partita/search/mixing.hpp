@@ -30,6 +30,8 @@ class stage_mixing {
     }
     all_.push_back(std::move(w));
   }
+  // Steps that it takes to mix those that were added.
+  long work() const { return all_.empty() ? 0 : static_cast<long>(all_.size() * all_.size() * all_.front().size()); }
   // A good way that fits, made of those that were added.
   std::optional<stage_point> mixed(aim a) const {
     way best = best_mixed(a);

@@ -16,7 +16,8 @@ namespace partita::spaces {
 struct exact_options {
   double tolerance = 0;    // of the bound: a plan this much above it is good enough
   stage_limits listing{};  // where to give up closing the gap
-  int rounds = 200;        // of listing, per configuration
+  class_limits classes{};
+  int rounds = 200;  // of listing, per configuration
 };
 
 class configuration_solver {
@@ -273,7 +274,8 @@ class configuration_solver {
     return moved;
   }
   // Raises the bound of a stage that has none of its ways in the chain: of the one that keeps the whole bound where it is, and of
-  // those near it. False when that one's is as good as it can be made.
+  // those near it. Where that one's is as good as it can be made, the time of others remains to be found, which all wait for.
+  // False: there is nothing more to find.
   bool raise(stage_chain const& chain) {
     std::vector<std::pair<double, chained_stage const*>> open;
     for (chained_stage const& x : chain.stages)
@@ -282,13 +284,22 @@ class configuration_solver {
     for (auto const& [bound, x] : open) {
       if (bound < open.front().first * (1 - how_.tolerance)) break;
       stage_entry& e = x->of->solved->at(x->entry, x->exit);
-      if (!raise(*x, e) && x == open.front().second) return false;
+      if (!raise(*x, e) && x == open.front().second) return list_any(open);
     }
     return !open.empty();
   }
+  bool list_any(std::vector<std::pair<double, chained_stage const*>> const& open) {
+    for (auto const& [bound, x] : open) {
+      stage_entry& e = x->of->solved->at(x->entry, x->exit);
+      if (e.too_many) continue;
+      if (list_further(*x, e, few())) return true;
+      e.too_many = true;
+    }
+    return false;
+  }
+  stage_limits few() const { return {std::min(how_.listing.columns, 10000L), std::min(how_.listing.labels, 20000L)}; }
   bool raise(chained_stage const& x, stage_entry& e) {
-    const stage_limits few{std::min(how_.listing.columns, 10000L), std::min(how_.listing.labels, 20000L)};
-    if (!e.too_many && list_further(x, e, few)) return true;
+    if (!e.too_many && list_further(x, e, few())) return true;
     e.too_many = true;
     if (!e.stuck && tell_apart(x, e)) return true;
     e.stuck = e.stuck || !list_further(x, e, how_.listing);
@@ -312,7 +323,8 @@ class configuration_solver {
   // neither.
   bool tell_apart(chained_stage const& x, stage_entry& e) {
     std::unique_ptr<stage_classes>& classes = classes_[&e];
-    if (!classes) classes = std::make_unique<stage_classes>(*x.of->solved, x.entry, x.exit, tried_[x.of->in_flight]);
+    if (!classes)
+      classes = std::make_unique<stage_classes>(*x.of->solved, x.entry, x.exit, tried_[x.of->in_flight], how_.classes);
     if (classes->done()) return false;
     const double before = e.least_worth;
     double known = infinite;

@@ -80,9 +80,9 @@ search_result<Model> search_from_choice(costs const& prices, constraints const& 
     if (least == spaces::infinite)
       throw_error(
           {"search: no plan, whatever the memory; widen the constraints 'stages', 'stage_begins', 'regions', 'devices_per_stage', 'micro_batches', 'schedules' or 'recompute'"});
-    const std::string up_to = smallest < largest ? words({" to ", largest / (1 << 20)}) : "";
-    throw_error({"search: no plan fits into the memory of ", smallest / (1 << 20), up_to, " MiB per device; ", least / (1 << 20),
-                 up_to.empty() ? "" : " MiB on each", up_to.empty() ? " MiB would do" : " would do",
+    const std::string up_to = smallest < largest ? " to " + detail::size_in_words(largest) : "";
+    throw_error({"search: no plan fits into the memory of ", detail::size_in_words(smallest), up_to, " per device; ",
+                 detail::size_in_words(least), up_to.empty() ? " would do" : " on each would do",
                  given.memory > 0 ? " (constraint 'memory')" : " (the cluster's devices)"});
   }
   spaces::chosen(space, o.best)(r.plan);

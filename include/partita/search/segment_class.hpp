@@ -10,9 +10,18 @@ namespace partita::spaces {
 class segment_class {
  public:
   segment_class(int kind, grid_solver::piece& of, int in_flight)
-      : kind_(kind), in_flight_(in_flight), of_(&of), level_(of.least_running()) {}
+      : kind_(kind),
+        in_flight_(in_flight),
+        of_(&of),
+        transient_(of.least_transient()),
+        kept_(of.least_running() - of.least_transient()) {}
   segment_class(segment_class const& like)
-      : kind_(like.kind_), in_flight_(like.in_flight_), of_(like.of_), level_(like.level_), without_(like.without_) {
+      : kind_(like.kind_),
+        in_flight_(like.in_flight_),
+        of_(like.of_),
+        transient_(like.transient_),
+        kept_(like.kept_),
+        without_(like.without_) {
     make();
   }
   segment_class(segment_class&&) = default;
@@ -23,24 +32,28 @@ class segment_class {
   bool replays() const { return of_->replays; }
   table const& costs() const { return of_->by->of(); }
   // Bytes that are there while such a segment runs, at the least.
-  double level() const { return level_; }
-  void raise_level(double bytes) { level_ = std::max(level_, bytes); }
+  double level() const { return transient_ + kept_; }
+  // Of them, while one op runs.
+  double transient() const { return transient_; }
+  void raise_transient(double bytes) { transient_ = std::max(transient_, bytes); }
 
-  // The cheapest ways; infinite `mu`: by memory alone.
-  matrix const& run(aim worth, double mu) {
-    const auto [place, fresh] = at_.try_emplace(mu);
-    if (fresh) place->second = solver().run(weigh(worth, mu));
-    return place->second;
+  // The cheapest ways; infinite `mu`: by memory alone. `share`: of what is kept while a segment runs again, counted as memory.
+  matrix const& run(aim worth, double mu, double share, long& work) {
+    const auto [place, fresh] = at_.try_emplace({mu, share});
+    if (!fresh) return place->second;
+    work += of_->by->order()->work();
+    return place->second = solver().run(weigh(worth, mu, share));
   }
-  std::vector<int> cheapest(aim worth, double mu, int entry, int exit) {
-    solver().run(weigh(worth, mu));
+  std::vector<int> cheapest(aim worth, double mu, double share, int entry, int exit) {
+    solver().run(weigh(worth, mu, share));
     return solver().decode(entry, exit);
   }
-  // Leaves these options of a variable out.
+  // Leaves these options of a variable out. Of what is run again the rest may need more while it runs.
   void leave_out(int variable, std::vector<char> const& options, bool which) {
     for (std::size_t o = 0; o < options.size(); ++o)
       if (static_cast<bool>(options[o]) == which) without_.push_back({static_cast<std::size_t>(variable), o});
     make();
+    if (replays()) kept_ = solver().run({0, 0, 0, 0, 0, 1}).least();
   }
   // Leaves out what needs more than so many bytes while it runs. Returns the least that one of those needs.
   double leave_out_above(double allowed) {
@@ -63,33 +76,56 @@ class segment_class {
     return next;
   }
 
+  // Bytes that are kept while such a segment runs again and depend on one variable: in a choice, and at the least. Infinite: the
+  // option is left out.
+  double kept_of(std::vector<int> const& options, int variable) const { return in_choice(options, variable, kept_bytes); }
+  double least_kept(int variable, int option) const {
+    return is_left_out(variable, option) ? infinite : at_least(variable, option, kept_bytes);
+  }
+
   // Bytes that depend on one variable: in a choice, and at the least.
   double memory_of(std::vector<int> const& options, int variable) const {
-    table const& t = costs();
-    auto option = [&](int v) { return options[static_cast<std::size_t>(v)]; };
-    double sum = bytes_of(t.own[t.index(variable, option(variable))]);
-    for (table::pair const& p : t.pairs)
-      if (p.a == variable || p.b == variable) sum += bytes_of(t.pair_costs[t.index(p, option(p.a), option(p.b))]);
-    return sum;
+    return in_choice(options, variable, [&](cost const& c) { return bytes_of(c); });
   }
   double least_memory(int variable, int option) const {
-    table const& t = costs();
-    double sum = bytes_of(t.own[t.index(variable, option)]);
-    for (table::pair const& p : t.pairs) {
-      if (p.a != variable && p.b != variable) continue;
-      double least = infinite;
-      for (int o = 0; o < count(p.a == variable ? p.b : p.a); ++o)
-        least = std::min(least, bytes_of(t.pair_costs[p.a == variable ? t.index(p, option, o) : t.index(p, o, option)]));
-      sum += least;
-    }
-    return sum;
+    return at_least(variable, option, [&](cost const& c) { return bytes_of(c); });
   }
 
  private:
   int count(int variable) const { return costs().options[static_cast<std::size_t>(variable)]; }
+  bool is_left_out(int variable, int option) const {
+    return std::any_of(without_.begin(), without_.end(), [&](eliminator::left_out const& x) {
+      return x.factor == static_cast<std::size_t>(variable) && x.index == static_cast<std::size_t>(option);
+    });
+  }
+  static double kept_bytes(cost const& c) { return c.kept; }
+  // Of an option and its pairs with others.
+  template <class Value> double in_choice(std::vector<int> const& options, int variable, Value&& value) const {
+    table const& t = costs();
+    auto option = [&](int v) { return options[static_cast<std::size_t>(v)]; };
+    double sum = value(t.own[t.index(variable, option(variable))]);
+    for (table::pair const& p : t.pairs)
+      if (p.a == variable || p.b == variable) sum += value(t.pair_costs[t.index(p, option(p.a), option(p.b))]);
+    return sum;
+  }
+  template <class Value> double at_least(int variable, int option, Value&& value) const {
+    table const& t = costs();
+    double sum = value(t.own[t.index(variable, option)]);
+    for (table::pair const& p : t.pairs) {
+      if (p.a != variable && p.b != variable) continue;
+      double least = infinite;
+      for (int o = 0; o < count(p.a == variable ? p.b : p.a); ++o)
+        least = std::min(least, value(t.pair_costs[p.a == variable ? t.index(p, option, o) : t.index(p, o, option)]));
+      sum += least;
+    }
+    return sum;
+  }
   double bytes_of(cost const& c) const { return c.held + in_flight_ * (c.entry + (replays() ? 0 : c.kept)); }
-  weights weigh(aim worth, double mu) const {
-    return grid_solver::weigh(mu == infinite ? aim{0, 0} : worth, mu == infinite ? 1 : mu, in_flight_, replays());
+  weights weigh(aim worth, double mu, double share) const {
+    const double byte = mu == infinite ? 1 : mu;
+    weights w = grid_solver::weigh(mu == infinite ? aim{0, 0} : worth, byte, in_flight_, replays());
+    if (replays()) w.back() = byte * share;
+    return w;
   }
   eliminator& solver() { return by_ ? *by_ : *of_->by; }
   void make() {
@@ -99,10 +135,10 @@ class segment_class {
 
   int kind_, in_flight_;
   grid_solver::piece* of_;
-  double level_;
+  double transient_, kept_;  // bytes at the least; kept: while it runs again
   std::vector<eliminator::left_out> without_;
-  std::unique_ptr<eliminator> by_;  // where options are left out
-  std::map<double, matrix> at_;     // by multiplier
+  std::unique_ptr<eliminator> by_;                  // where options are left out
+  std::map<std::pair<double, double>, matrix> at_;  // by multiplier and share
 };
 
 }  // namespace partita::spaces

@@ -344,16 +344,20 @@ class plan_space {
     if (s.devices * 2 > available_) return;
     std::set<std::pair<int, int>> neighbours;  // places
     for (std::size_t k = 1; k < s.of_stage.size(); ++k) neighbours.insert({s.of_stage[k - 1], s.of_stage[k]});
+    const std::size_t kinds = model_.first_of_kind.size();
+    std::vector<std::vector<std::vector<double>>> shares;  // [grid * kinds + kind]
+    for (grid_costs const& grid : grids)
+      for (int first : model_.first_of_kind)
+        shares.push_back(options_on(grid, s).boundary_shares(model_.segments[static_cast<std::size_t>(first)].enters));
     for (std::size_t from = 0; from < grids.size(); ++from)
       for (std::size_t to = 0; to < grids.size(); ++to)
-        for (int first : model_.first_of_kind) {
+        for (std::size_t kind = 0; kind < kinds; ++kind) {
+          const int first = model_.first_of_kind[kind];
           r.crossings.emplace_back();
           if (first == 0 || !neighbours.count({s.place_of(static_cast<int>(from)), s.place_of(static_cast<int>(to))})) continue;
           std::vector<int> const& tensors = model_.segments[static_cast<std::size_t>(first)].enters;
-          const auto left = options_on(grids[from], s).boundary_shares(tensors),
-                     entered = options_on(grids[to], s).boundary_shares(tensors);
-          for (auto const& x : left)
-            for (auto const& y : entered) {
+          for (auto const& x : shares[from * kinds + kind])
+            for (auto const& y : shares[to * kinds + kind]) {
               double seconds = 0;
               for (std::size_t t = 0; t < tensors.size(); ++t) {
                 const bool back = model_.tensors[static_cast<std::size_t>(tensors[t])].differentiable;

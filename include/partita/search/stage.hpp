@@ -67,7 +67,7 @@ class stage_problem {
     for (double level : possible_levels()) open_cases(level);
     bound(worth_, &stage_entry::least_worth, most_);
     bound({1, 0}, &stage_entry::least_time, alone_ ? -infinite : infinite);
-    bound(mixed_aim(), &stage_entry::least_mixed, alone_ ? -infinite : infinite);
+    if (!alone_) bound(mixed_aim(), &stage_entry::least_mixed, infinite);
     products_.clear();
   }
   int entries() const { return rows_; }

@@ -44,11 +44,14 @@ class chain_finder {
   std::optional<stage_chain> best(double most) {
     collect();
     look_ahead();
-    const double least = least_of_all();
+    const double least = least_of_all(), from = std::max(least, last_);  // bounds rise, and with them what the chain takes
     for (double share = 1e-4;; share *= 4) {
-      const double cut = std::min(most, least + std::abs(least) * share + 1e-300);
+      const double cut = std::min(most, from + std::abs(from) * share + 1e-300);
       if (!(least < most)) return std::nullopt;
-      if (const int found = extend(cut); found >= 0) return way_to(found);
+      if (const int found = extend(cut); found >= 0) {
+        last_ = time_of(found);
+        return way_to(found);
+      }
       if (cut >= most) return std::nullopt;
     }
   }
@@ -64,6 +67,11 @@ class chain_finder {
   struct stage_ref {
     int begin, end, grid;  // places by number
     known_stage* of;
+  };
+  // Through a stage: what is listed, or a bound of what is not.
+  struct known_way {
+    double time, adds;
+    int point;
   };
   // Of what follows a state at the least: the sum of times, and what the slowest stage adds.
   struct ahead {
@@ -228,30 +236,33 @@ class chain_finder {
                std::vector<ahead> const& after, double cut) {
     stage_ref const& r = refs_[static_cast<std::size_t>(s)][static_cast<std::size_t>(ref)];
     known_stage const& k = *r.of;
-    for (int i = 0; i < k.worth.rows; ++i)
-      for (int from : in[state(r.begin, r.grid, i)])
-        for (int j = 0; j < k.worth.columns; ++j) {
-          const std::size_t to = state(r.end, r.grid, j);
-          if (after[to].sum == infinite) continue;
+    for (int i = 0; i < k.worth.rows; ++i) {
+      std::vector<int> const& here = in[state(r.begin, r.grid, i)];
+      for (int j = 0; j < k.worth.columns && !here.empty(); ++j) {
+        const std::size_t to = state(r.end, r.grid, j);
+        if (after[to].sum == infinite) continue;
+        ways_.clear();
+        if (k.solved)
+          for (stage_point const& way : k.solved->at(i, j).points)
+            ways_.push_back({way.time, (m_ - fill_) * way.time + way.step, static_cast<int>(ways_.size())});
+        if (k.open(i, j))
+          bounds_of(k, i, j, [&](double time, double worth) { ways_.push_back({time, worth - fill_ * time, -1}); });
+        for (int from : here) {
           const label before = labels_[static_cast<std::size_t>(from)];
-          auto extend_by = [&](double time, double more, int point) {
+          for (known_way const& x : ways_) {
             label l;
-            l.sum = before.sum + time;
-            l.largest = std::max(before.largest, more + (m_ - fill_) * before.crossing);
+            l.sum = before.sum + x.time;
+            l.largest = std::max(before.largest, x.adds + (m_ - fill_) * before.crossing);
             l.before = from;
             l.stage = ref;
             l.entry = i;
             l.exit = j;
-            l.point = point;
+            l.point = x.point;
             add(out[to], l, after[to], cut);
-          };
-          if (k.solved)
-            for (std::size_t n = 0; n < k.solved->at(i, j).points.size(); ++n) {
-              stage_point const& way = k.solved->at(i, j).points[n];
-              extend_by(way.time, (m_ - fill_) * way.time + way.step, static_cast<int>(n));
-            }
-          if (k.open(i, j)) bounds_of(k, i, j, [&](double time, double worth) { extend_by(time, worth - fill_ * time, -1); });
+          }
         }
+      }
+    }
   }
   double time_of(int k) const {
     label const& l = labels_[static_cast<std::size_t>(k)];
@@ -294,6 +305,8 @@ class chain_finder {
   std::vector<std::vector<stage_ref>> refs_;
   std::vector<std::vector<ahead>> in_, out_;  // in: entering stage s in a state; out: having left the one before it
   std::vector<label> labels_;
+  std::vector<known_way> ways_;
+  double last_ = -infinite;  // what the last chain takes
 };
 
 }  // namespace partita::spaces
