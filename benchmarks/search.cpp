@@ -64,15 +64,33 @@ void layers(benchmark::State& state) {
 BENCHMARK(layers)->ArgsProduct({{8, 32, 96, 320, 1000}, {8, 32}})->Unit(benchmark::kMillisecond);
 // The same on devices whose memory grows with the model: percent of what weights (in f32, and bf16 for use) and gradients take
 // when all devices share them. 250: nearly every block has to run again; 20,000: none has to.
-void layers_with_memory(benchmark::State& state) {
-  const large_sizes s = of_layers(static_cast<int>(state.range(0)));
-  const int nodes = 8;
+pt::constraints with_memory(large_sizes const& s, int nodes, double percent) {
   const double hidden = static_cast<double>(s.hidden), parameters = s.layers * 12 * hidden * hidden + 51200 * hidden;
   pt::constraints given;
-  given.memory = static_cast<double>(state.range(1)) / 100 * 10 * parameters / (8 * nodes);
-  search_gpt(state, s, nodes, given);
+  given.memory = percent / 100 * 10 * parameters / (8 * nodes);
+  return given;
+}
+void layers_with_memory(benchmark::State& state) {
+  const large_sizes s = of_layers(static_cast<int>(state.range(0)));
+  search_gpt(state, s, 8, with_memory(s, 8, static_cast<double>(state.range(1))));
 }
 BENCHMARK(layers_with_memory)->ArgsProduct({{8, 32, 96, 320, 1000}, {250, 20000}})->Unit(benchmark::kMillisecond);
+// Layers; sums and comparisons that may go into telling the segments of one stage apart (spaces::class_limits).
+void closing(benchmark::State& state) {
+  const large_sizes s = of_layers(static_cast<int>(state.range(0)));
+  const pt::plan<gpt3> traced(pt::training<gpt3>{{s.layers}}, s.bindings());
+  auto const& g = traced.traced();
+  const pt::costs prices(pt::preset::dgx_a100(8));
+  pt::spaces::exact_options how;
+  how.tolerance = pt::search_options{}.tolerance;
+  how.classes.work = state.range(1);
+  for (auto _ : state) {
+    const pt::spaces::plan_space space(g, g.forward_count, prices, with_memory(s, 8, 250));
+    const auto found = pt::spaces::exact(space.of(), how);
+    state.counters["gap"] = found.time / found.lower_bound - 1;
+  }
+}
+BENCHMARK(closing)->ArgsProduct({{8, 32}, benchmark::CreateRange(100'000, 1'000'000'000, 10)})->Unit(benchmark::kMillisecond);
 // nodes of 8 devices
 void devices(benchmark::State& state) {
   large_sizes s;
