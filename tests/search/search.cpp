@@ -122,6 +122,10 @@ TEST_CASE("what a segment needs at the least, known before any table is made, is
   given = {};
   given.coshard = {2, 4};
   try_needs(model{}, given);
+  // Of products that are cut into single features by devices and turns together little is left for matrix units.
+  constraints thin = constrained<only::devices_per_stage<8>, only::axes<"block.*", inner>, only::micro_batches<1>>();
+  thin.coshard = {16};
+  try_needs(model{}, thin);
   given.recompute = {{glob("*"), recompute_rule::always}};
   try_needs(model{}, given);
   try_needs(model{}, constrained<only::recompute<recompute_rule::always>>());
@@ -586,7 +590,7 @@ TEST_CASE("a good start leaves the result as it is, and less to look at") {
   CHECK(from.found->why.start == "the start is of the space; it bounds the search from the beginning");
   CHECK(from.found->why.start_seconds == doctest::Approx(free.seconds));
   CHECK(from.found->seconds == doctest::Approx(free.seconds));
-  CHECK(from.found->why.bounded <= free.why.bounded);
+  CHECK(from.found->why.bounded < free.why.bounded);
   CHECK(from.found->why.eliminations < free.why.eliminations);
   MESSAGE("looked at without a start: ", free.why.bounded, " configurations, ", free.why.eliminations,
           " eliminations; with: ", from.found->why.bounded, ", ", from.found->why.eliminations);

@@ -65,12 +65,13 @@ class costs {
     return op(work_of(info, extents, inputs, accumulates), device);
   }
   double op(op_work const& w, int device = 0) const { return kinds_[static_cast<std::size_t>(kind_of(device))].seconds(w); }
-  // Of `n` devices that share the work of an op the slowest takes no less. With a profile nothing is known about that.
-  double least_share(op_work w, int n) const {
+  // Of `n` devices that share the work of an op, each in so many turns at the most, the slowest takes no less. With a profile
+  // nothing is known about that.
+  double least_share(op_work w, int n, int turns = 1) const {
     if (!measured_.empty() || (w.flops <= 0 && w.bytes <= 0)) return 0;
     w.flops /= n;
     w.bytes /= n;
-    if (w.reuse > n) return op(w);
+    if (w.reuse > static_cast<double>(n) * turns) return op(w);
     op_work thin = w;  // a piece of a product may not be one
     thin.product = false;
     return std::min(op(w), op(thin));

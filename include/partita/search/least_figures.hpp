@@ -25,7 +25,8 @@ class least_figures {
       return bytes;
     });
   }
-  // Seconds that all the FLOPs of a step take one device that is as efficient as it can be.
+  // Seconds that all the FLOPs of a step take one device that is as efficient as it can be: as parts of products, or as what is
+  // none.
   double work() const {
     device_kind const& kind = prices_->of().kind_of(0);
     const double most = kind.flops_efficiency ? kind.flops_efficiency->most : 1;
@@ -33,7 +34,7 @@ class least_figures {
       double seconds = 0;
       auto add = [&](op_info const& f, std::size_t const* wholes) {
         const op_work w = work_of(f, wholes);
-        seconds += w.flops / (prices_->peak(w.type) * most);
+        seconds += w.flops / std::max(prices_->peak(w.type) * most, prices_->peak(accumulation_of(w.type)));
       };
       for (searched_op const& x : s.ops) {
         add(*x.info, x.wholes);
@@ -49,6 +50,9 @@ class least_figures {
     for (int first : model_.first_of_kind) {
       segment const& s = model_.segments[static_cast<std::size_t>(first)];
       segment_needs& k = r.kinds.emplace_back();
+      const std::vector<way_to_run> ways = ways_of(first);
+      int turns = 1;
+      for (way_to_run const& way : ways) turns = std::max(turns, way.turns);
       double forward = 0, kept = 0;
       for (searched_op const& x : s.ops) {
         std::size_t extents[max_dims]{};
@@ -57,7 +61,7 @@ class least_figures {
             const bool batch = model_.batch != nullptr && f.dims[d].axis->id == model_.batch->id;
             extents[d] = batch ? std::min(wholes[d], micro_samples) : wholes[d];
           }
-          return prices_->least_share(work_of(f, extents), n);
+          return prices_->least_share(work_of(f, extents), n, turns);
         };
         for (caused_op const& b : x.backward) k.seconds += share(*b.info, b.wholes);
         forward += share(*x.info, x.wholes);
@@ -76,9 +80,7 @@ class least_figures {
       for (int t : s.enters)
         k.flight_again += cut_options::bytes_of(model_.tensors[static_cast<std::size_t>(t)], micro_samples) / n;
       k.flight_kept = k.flight_again + kept;
-      const std::vector<way_to_run> ways = ways_of(first);
-      if (std::any_of(ways.begin(), ways.end(), [](way_to_run const& way) { return way.turns > 1; }))
-        k.flight_kept = k.flight_again;
+      if (turns > 1) k.flight_kept = k.flight_again;
       else if (ways.front().again) {
         k.seconds += forward;
         k.flight_kept = k.flight_again;
