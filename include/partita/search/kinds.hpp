@@ -52,7 +52,7 @@ inline std::vector<std::int64_t> signature(graph_data const& g, segment const& s
       put(w.updates.size());
     }
     for (int o = 0; o < x.info->output_count; ++o) {
-      put(x.output_kept[o]);
+      for (bool kept : {x.output_kept[o], x.output_read_by_own[o], x.output_read_inside[o]}) put(kept);
       made.push_back({g.ops[x.op].first_output + o, {static_cast<int>(k), o}});
     }
   }

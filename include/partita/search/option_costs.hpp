@@ -31,6 +31,7 @@ class option_costs {
   option_costs(segmented_model const& m, cut_options const& cuts, grid_costs const& grid, table_options const& how)
       : m_(m), cuts_(cuts), grid_(grid), how_(how) {}
 
+  // What backward ops of readers in the segment read is counted where readers are: there it may be another layout that is kept.
   // `turns`: it runs in so many pieces, one after another, along its letter for them. What it makes with that letter is there
   // piece by piece, what it makes without is summed, and so are the gradients of what it reads without.
   cost op_cost(searched_op const& x, cut_option const& c, int turns = 1) const {
@@ -58,7 +59,7 @@ class option_costs {
     for (int o = 0; o < f.output_count && !f.is_view; ++o) {
       const double bytes = bytes_of(f.outputs[o]);
       outputs += bytes;
-      if (x.output_kept[o]) r.kept += bytes;
+      if (x.output_read_by_own[o] || (x.output_kept[o] && !x.output_read_inside[o])) r.kept += bytes;
       if (along < 0) continue;
       if (f.outputs[o].find(along) < 0) r.forward += (times - 1) * grid_.of().pass_over(3 * bytes);
       else outputs += (times - 1) / 2 * bytes;  // its gradient may be there for all turns
@@ -66,6 +67,14 @@ class option_costs {
     r.transient = inputs + 2 * outputs;
     if (how_.fills > 0) fill_bubbles(r, x, pieces, converted);
     return r;
+  }
+  // Bytes of an output as a device makes it.
+  double output_bytes(searched_op const& x, cut_option const& c, int output) const {
+    std::size_t pieces[max_dims]{};
+    for (int d = 0; d < x.info->dim_count; ++d)
+      pieces[d] = ceiling(cuts_.extent_of(x.wholes[d], x.is_batch[d]), cuts_.pieces_on(c, d));
+    operand const& as = x.info->outputs[output];
+    return elements_of(as, pieces) * static_cast<double>(size_of(as.type));
   }
   hiding hiding_of(segment const& s) const {
     hiding r;

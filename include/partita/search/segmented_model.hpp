@@ -47,10 +47,12 @@ struct searched_op {
   std::vector<searched_input> inputs;
   std::vector<searched_weight> weights;
   std::vector<caused_op> backward;
-  bool output_kept[max_outputs]{};  // some backward op reads it
-  int turns_along = -1;             // the letter along which its block can be cut in time (co-shard), or -1
-  bool turns_last = false;          // no later op of the block has a letter of another axis for it
-  int rule = 0;                     // which constraints it has: kinds of segments differ where these do
+  bool output_kept[max_outputs]{};         // some backward op reads it
+  bool output_read_by_own[max_outputs]{};  // one that this op causes does, as it is made
+  bool output_read_inside[max_outputs]{};  // that, or one that a reader in the same segment causes
+  int turns_along = -1;                    // the letter along which its block can be cut in time (co-shard), or -1
+  bool turns_last = false;                 // no later op of the block has a letter of another axis for it
+  int rule = 0;                            // which constraints it has: kinds of segments differ where these do
 };
 struct searched_tensor {
   int tensor = -1;

@@ -54,6 +54,7 @@ class segmenter {
     find_shared_weights();
     find_crossings();
     join_tied_boundaries();
+    find_reads_inside();
     find_turns();
     return std::move(m_);
   }
@@ -168,6 +169,9 @@ class segmenter {
     for (int o = 0; o < f.output_count; ++o) {
       const int t = e.first_output + o;
       x.output_kept[o] = read_by_backward_[at(t)];
+      for (int b : backward_.of(op))
+        for (int k = 0; k < entry(b).input_count; ++k)
+          x.output_read_by_own[o] = x.output_read_by_own[o] || g_.input(entry(b), k) == t;
       describe(t);
     }
     in_chain_[at(op)] = static_cast<int>(m_.segments.size()) - 1;
@@ -276,6 +280,18 @@ class segmenter {
     };
     each([&](searched_weight const& w) { ++readers[at(w.op)]; });
     each([&](searched_weight& w) { w.readers = readers[at(w.op)]; });
+  }
+  // Whose backward ops read a tensor: those of its own segment, or of a later one, whose entry it is.
+  void find_reads_inside() {
+    for (segment& s : m_.segments)
+      for (searched_op& x : s.ops)
+        for (int o = 0; o < x.info->output_count; ++o) {
+          const int t = entry(x.op).first_output + o;
+          x.output_read_inside[o] = x.output_read_by_own[o];
+          for (searched_op const& reader : s.ops)
+            for (searched_input const& in : reader.inputs)
+              x.output_read_inside[o] = x.output_read_inside[o] || (in.tensor == t && in.backward_reads);
+        }
   }
   // Features and heads: axes that an op with a parameter makes, another op of the same block sums, no op of it keeps whole or
   // has twice, and that no tensor has which enters or leaves the block. Of two in one op the one made first is taken.

@@ -184,9 +184,16 @@ class table_builder {
       auto is_kept = [&](use const& u) {
         return is_turned(u.op) || s.ops[static_cast<std::size_t>(u.op)].inputs[static_cast<std::size_t>(u.input)].backward_reads;
       };
-      // From every way that it lies at one variable to every way at another, and the gradient back.
+      // Bytes of what is kept where it is read as it was made; for an op that reads it again itself they are counted already.
+      std::vector<double> as_made;
+      if (x.from_op >= 0 && how.turns < 2)
+        if (searched_op const& maker = s.ops[static_cast<std::size_t>(x.from_op)];
+            !maker.info->is_view && !maker.output_read_by_own[x.output])
+          for (cut_option const& c : k.cuts[static_cast<std::size_t>(from)])
+            as_made.push_back(costs_.output_bytes(maker, c, x.output));
+      // From every way that it lies at one variable to every way at another, and the gradient back. `own`: as_made, or nothing.
       auto arrivals = [&](std::vector<lies> const& have, std::vector<lies> const& want, bool kept, std::vector<lies> const& back,
-                          std::vector<lies> const& back_to) {
+                          std::vector<lies> const& back_to, std::vector<double> const& own) {
         std::vector<cost> costs(have.size() * want.size());
         for (std::size_t i = 0, at = 0; i < have.size(); ++i)
           for (std::size_t j = 0; j < want.size(); ++j, ++at) {
@@ -195,7 +202,7 @@ class table_builder {
             if (c.forward > 0) {
               c.transient = bytes / times * grid_.share(want[j]);
               if (kept) c.kept = c.transient;
-            }
+            } else if (kept && !own.empty()) c.kept = own[i];
             if (about.differentiable) c.backward = times * change.seconds(back[j], back_to[i]);
             if (how.turns < 2) continue;
             if (along >= 0 && !same_on(along, have[i], want[j]))
@@ -210,7 +217,7 @@ class table_builder {
       if (users == 1 && !x.leaves) {
         use const& u = x.readers.front();
         join(from, variable_of[static_cast<std::size_t>(u.op)],
-             arrivals(made_as, reader_lies(u, false), is_kept(u), reader_lies(u, true), gradient_wanted));
+             arrivals(made_as, reader_lies(u, false), is_kept(u), reader_lies(u, true), gradient_wanted, as_made));
       } else if (users == 1) exits.push_back({from, &x});
       else {
         // Gathered once for all readers, and the sum of their gradients changed once.
@@ -228,10 +235,10 @@ class table_builder {
         }
         const int hub = add({table_key::variable::gathered, -1, x.tensor}, std::move(cuts), sums);
         const bool kept = std::any_of(x.readers.begin(), x.readers.end(), is_kept);
-        join(from, hub, arrivals(made_as, values, kept, gradients, gradient_wanted));
+        join(from, hub, arrivals(made_as, values, kept, gradients, gradient_wanted, as_made));
         for (use const& u : x.readers)
           join(hub, variable_of[static_cast<std::size_t>(u.op)],
-               arrivals(values, reader_lies(u, false), is_kept(u), reader_lies(u, true), gradients));
+               arrivals(values, reader_lies(u, false), is_kept(u), reader_lies(u, true), gradients, {}));
         if (x.leaves) exits.push_back({hub, &x});
       }
     }
