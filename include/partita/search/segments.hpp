@@ -100,6 +100,11 @@ class segmenter {
     c.of_weights = of_gradients_[at(op)];
     return c;
   }
+  bool reads(int op, int tensor) const {
+    bool any = false;
+    for (int k = 0; k < entry(op).input_count; ++k) any = any || g_.input(entry(op), k) == tensor;
+    return any;
+  }
   // The outermost scope that has an index.
   int block_scope(int op) const {
     int found = -1;
@@ -157,8 +162,7 @@ class segmenter {
       const int t = g_.input(e, i);
       searched_input in;
       in.tensor = t;
-      for (int b : backward_.of(op))
-        for (int k = 0; k < entry(b).input_count; ++k) in.backward_reads = in.backward_reads || g_.input(entry(b), k) == t;
+      for (int b : backward_.of(op)) in.backward_reads = in.backward_reads || reads(b, t);
       in.backward_reads = in.backward_reads || (f.is_view && read_by_backward_[at(e.first_output)]);
       if (is_weight(t)) {
         in.weight = static_cast<int>(x.weights.size());
@@ -169,9 +173,7 @@ class segmenter {
     for (int o = 0; o < f.output_count; ++o) {
       const int t = e.first_output + o;
       x.output_kept[o] = read_by_backward_[at(t)];
-      for (int b : backward_.of(op))
-        for (int k = 0; k < entry(b).input_count; ++k)
-          x.output_read_by_own[o] = x.output_read_by_own[o] || g_.input(entry(b), k) == t;
+      for (int b : backward_.of(op)) x.output_read_by_own[o] = x.output_read_by_own[o] || reads(b, t);
       describe(t);
     }
     in_chain_[at(op)] = static_cast<int>(m_.segments.size()) - 1;
@@ -286,11 +288,10 @@ class segmenter {
     for (segment& s : m_.segments)
       for (searched_op& x : s.ops)
         for (int o = 0; o < x.info->output_count; ++o) {
-          const int t = entry(x.op).first_output + o;
-          x.output_read_inside[o] = x.output_read_by_own[o];
+          bool& any = x.output_read_inside[o] = x.output_read_by_own[o];
           for (searched_op const& reader : s.ops)
             for (searched_input const& in : reader.inputs)
-              x.output_read_inside[o] = x.output_read_inside[o] || (in.tensor == t && in.backward_reads);
+              any = any || (in.backward_reads && in.tensor == entry(x.op).first_output + o);
         }
   }
   // Features and heads: axes that an op with a parameter makes, another op of the same block sums, no op of it keeps whole or
