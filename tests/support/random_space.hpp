@@ -1,6 +1,7 @@
 // Small random spaces with whole numbers as costs, so that every searcher computes the same sums.
 #pragma once
 #include <algorithm>
+#include <map>
 #include <random>
 
 #include <partita/search/problem.hpp>
@@ -9,7 +10,8 @@ namespace partita::testing {
 
 class random_space {
  public:
-  explicit random_space(unsigned seed) : random_(seed), tells_needs_(seed % 4 != 0), unequal_(seed % 3 == 2) {}
+  explicit random_space(unsigned seed)
+      : random_(seed), tells_needs_(seed % 4 != 0), unequal_(seed % 3 == 2), turns_(seed % 5 == 3) {}
   spaces::problem make() {
     using namespace spaces;
     problem p;
@@ -119,12 +121,13 @@ class random_space {
       s.grids.push_back(s.grids.front());
       s.grids.back().place = place;
       const int times = pick(1, 3);
-      for (auto& variants : s.grids.back().kinds) {
-        const auto whole = variants.front().costs;
-        const auto slow = std::make_shared<spaces::table const>(slower(*whole, times));
-        for (spaces::variant& v : variants)
-          if (v.costs == whole) v.costs = slow;
-      }
+      std::map<std::shared_ptr<spaces::table const>, std::shared_ptr<spaces::table const>> slow;
+      for (auto& variants : s.grids.back().kinds)
+        for (spaces::variant& v : variants) {
+          auto& made = slow[v.costs];
+          if (!made) made = std::make_shared<spaces::table const>(slower(*v.costs, times));
+          v.costs = made;
+        }
     }
     for (spaces::grid_choice& g : s.grids)
       if (chance(3)) g.limit = pick(3 * most_memory_, 12 * most_memory_);
@@ -137,14 +140,28 @@ class random_space {
     }
   }
   static spaces::table slower(spaces::table const& t, int times) {
+    return changed(t, [&](spaces::cost c) {
+      for (const auto member : {&spaces::cost::forward, &spaces::cost::backward, &spaces::cost::step}) c.*member *= times;
+      return c;
+    });
+  }
+  // As co-shard: what is kept goes in parts, and no choice is faster.
+  spaces::table in_turns(spaces::table const& t) {
+    return changed(t, [&](spaces::cost c) {
+      c.backward += c.forward + pick(0, 3);
+      c.forward = chance(2) ? 0 : pick(0, 3);
+      c.step += pick(0, 1);
+      c.held += pick(0, 3);
+      c.kept = pick(0, static_cast<int>(c.kept) / 2);
+      c.transient = pick(0, static_cast<int>(c.transient));
+      return c;
+    });
+  }
+  template <class Change> static spaces::table changed(spaces::table const& t, Change&& change) {
     spaces::table r;
     auto scaled = [&](spaces::cost_list const& from, std::size_t first, std::size_t count) {
       std::vector<spaces::cost> all;
-      for (std::size_t i = 0; i < count; ++i) {
-        all.push_back(from[first + i]);
-        for (const auto member : {&spaces::cost::forward, &spaces::cost::backward, &spaces::cost::step})
-          all.back().*member *= times;
-      }
+      for (std::size_t i = 0; i < count; ++i) all.push_back(change(from[first + i]));
       return all;
     };
     for (std::size_t v = 0; v < t.options.size(); ++v)
@@ -170,7 +187,8 @@ class random_space {
         const auto costs = std::make_shared<table const>(make_table(boundaries));
         variants.push_back({costs, false});
         if (chance(2)) variants.push_back({costs, true});
-        if (chance(4)) variants.push_back({std::make_shared<table const>(make_table(boundaries)), chance(2)});
+        if (turns_ && chance(2)) variants.push_back({std::make_shared<table const>(in_turns(*costs)), true, true});
+        else if (chance(4)) variants.push_back({std::make_shared<table const>(make_table(boundaries)), chance(2)});
         grid.kinds.push_back(std::move(variants));
       }
       s.grids.push_back(std::move(grid));
@@ -230,7 +248,7 @@ class random_space {
     }
   }
   std::mt19937 random_;
-  bool tells_needs_, unequal_;
+  bool tells_needs_, unequal_, turns_;
   int most_memory_ = 10;
 };
 
