@@ -92,6 +92,20 @@ TEST_CASE("policies on eight pretended GPUs do what one device of the CPU does")
   }
 }
 
+TEST_CASE("processes with a pretended GPU each, whose steps are captured, do what one device of the CPU does") {
+  const auto check_captured = [](random_case const& c, std::initializer_list<std::vector<named_plan>> all) {
+    const auto trial = make_pretended_trial(c, 1, pt::f32, 3);
+    for (std::vector<named_plan> const& plans : all)
+      for (named_plan const& p : plans) {
+        const std::string fault = trial->fault_of_captured(p.make);
+        CHECK_MESSAGE(fault.empty(), p.name, ": ", fault);
+      }
+  };
+  check_captured(gpt(), {plans_on_eight(), interlaced_plans<axes::vocabulary>(), ring_plans<axes::position>()});
+  check_captured(passes(), {plans_of_passes()});
+  check_captured(mixture(false), {expert_plans<axes::expert, axes::position, axes::inner>()});
+}
+
 TEST_CASE("random models under random plans on pretended GPUs do what one device of the CPU does") {
   for (unsigned seed = 0; seed < 50; ++seed) {
     const std::string fault = pretended_fault(seed);

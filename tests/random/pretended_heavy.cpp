@@ -8,6 +8,7 @@
 #include "../support/pretend/cuda.hpp"
 #include "../support/pretend/nccl.hpp"
 #include "../support/pretended_trial.hpp"
+#include "../support/threads_as_processes.hpp"
 
 namespace partita::testing {
 
@@ -61,9 +62,23 @@ template <class Training, dtype Type> class trial_in final : public pretended_tr
     try {
       if (kept_.empty()) keep();
       const auto gpu = engine(make);
-      if constexpr (is_narrow(Type)) return compare_narrow(*gpu);
-      else return compare(*gpu);
+      return compared(*gpu);
     } catch (std::exception const& e) { return e.what(); }
+  }
+  std::string fault_of_captured(std::function<void(plan_base&)> const& make) override {
+    pretend::machine machine({.devices = 16, .seed = seed_});
+    if (kept_.empty()) keep();
+    const int devices = engine(make)->devices();
+    const auto thrown = thread_processes::run(devices, [&](std::shared_ptr<processes> const& together, int me) {
+      const auto gpu = engine(make, {.place = me, .timeout_seconds = 60}, together);
+      if (const std::string fault = compared(*gpu); !fault.empty()) throw error(fault);
+    });
+    for (std::string const& each : thrown)
+      if (!each.empty()) return each;
+    const int launched = static_cast<int>(kept_.size()) - 1;
+    for (int d = 0; d < devices; ++d)
+      if (machine.at(d).graphs_launched() < launched) return words({"device ", d, " has not captured its steps"});
+    return {};
   }
 
  private:
@@ -81,11 +96,17 @@ template <class Training, dtype Type> class trial_in final : public pretended_tr
     distances of_one;
   };
 
-  std::unique_ptr<detail::engine> engine(std::function<void(plan_base&)> const& make) const {
+  std::string compared(detail::engine& gpu) {
+    if constexpr (is_narrow(Type)) return compare_narrow(gpu);
+    else return compare(gpu);
+  }
+  std::unique_ptr<detail::engine> engine(std::function<void(plan_base&)> const& make,
+                                         on_cuda::cuda_options const& how = {.timeout_seconds = 60},
+                                         std::shared_ptr<processes> together = {}) const {
     plan_base plan(*on_gpu_.graph);
     make(plan);
     return std::make_unique<detail::engine>(*on_gpu_.graph, on_gpu_.losses, std::move(plan),
-                                            std::make_unique<gpu_source>(on_cuda::cuda_options{.timeout_seconds = 60}, on_gpu_),
+                                            std::make_unique<gpu_source>(how, on_gpu_, std::move(together)),
                                             trainer_options{.seed = seed_, .learning_rate = learning_rate});
   }
   bool is_adamw() const { return on_gpu_.recorded.optimizer.is_adamw; }

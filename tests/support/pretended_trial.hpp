@@ -16,6 +16,8 @@ class pretended_trial {
   virtual ~pretended_trial() = default;
   // Empty when the steps under the plan do what one device's do: each from the CPU's weights, in bf16 from their own.
   virtual std::string fault(std::function<void(plan_base&)> const& make) = 0;
+  // The same of as many processes as the plan has devices, which are threads here: after the first step all are captured.
+  virtual std::string fault_of_captured(std::function<void(plan_base&)> const& make) = 0;
 };
 std::unique_ptr<pretended_trial> make_pretended_trial(random_case const& c, unsigned seed, dtype type, int steps);
 
