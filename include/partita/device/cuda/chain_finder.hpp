@@ -74,29 +74,27 @@ class chain_finder {
       for (std::size_t next = begin + 1; next < lane_.size() && next <= begin + farthest && group.count < most_links; ++next) {
         const std::size_t at = lane_[next];
         if (used[at]) break;
-        if (is_free(at) && is_link(at) && joins(group, at)) group.at[group.count++] = at;
+        if (!is_free(at) || !is_link(at) || !joins(group, at)) continue;
+        if (const std::size_t beside = maker_beside(group, at, begin, next, is_free);
+            beside != none && group.count + 2 <= most_links)
+          group.at[group.count++] = beside;
+        group.at[group.count++] = at;
       }
-      for (int count = group.count; count > 1; --count) {
-        candidates ordered = group;  // as the graph has them, which the training's chains follow
-        ordered.count = count;
-        for (int m = 1; m < count; ++m)
-          for (int k = m; k > 0 && call(ordered.at[k]).op < call(ordered.at[k - 1]).op; --k)
-            std::swap(ordered.at[k], ordered.at[k - 1]);
-        chain made = chain_of(ordered, address, step);
-        if (made.kernel == nullptr) continue;
-        made.place = group.at[count - 1];
-        if (!may_run_at(ordered, made.place, address)) made.place = group.at[0];
-        if (!may_run_at(ordered, made.place, address)) continue;
-        for (int m = 0; m < count; ++m) used[made.members[m]] = true;
-        all.push_back(made);
-        break;
+      chain best;
+      for (unsigned some = 1; some < 1u << group.count; some += 2) {  // all with the first, of which some may have no kernel
+        const chain made = chain_that_runs(group, some, address, step);
+        if (made.count > best.count || (made.count == best.count && made.saved_bytes > best.saved_bytes)) best = made;
       }
+      if (best.count == 0) continue;
+      for (int m = 0; m < best.count; ++m) used[best.members[m]] = true;
+      all.push_back(best);
     }
     return all;
   }
 
  private:
   static constexpr std::size_t farthest = 32;  // instructions from the first op of a chain to its last
+  static constexpr std::size_t none = ~std::size_t{0};
   struct uses {
     int readers = 0, writers = 0;
     std::size_t last_reader = ~std::size_t{0};
@@ -179,6 +177,49 @@ class chain_finder {
     for (int k = 0; k < info(at).input_count; ++k)
       linked = maker(group, at, k, other) >= 0 || is_read_by(group, input(at, k)) || linked;
     return linked && !other && elements(at) == elements(group.at[0]);
+  }
+  // What makes another input of `at`, which reads nothing of the group: so it does not join alone.
+  template <class Free>
+  std::size_t maker_beside(candidates const& group, std::size_t at, std::size_t begin, std::size_t next, Free is_free) const {
+    bool other = false;
+    for (int k = 0; k < info(at).input_count; ++k)
+      for (std::size_t place = next; place-- > begin + 1;) {
+        const std::size_t before = lane_[place];
+        if (!writes(before, input(at, k).buffer)) continue;
+        if (is_free(before) && is_link(before) && elements(before) == elements(at) &&
+            std::find(group.at, group.at + group.count, before) == group.at + group.count) {
+          const candidates alone{1, {before}};
+          if (maker(alone, at, k, other) == 0 && !other) return before;
+        }
+        break;
+      }
+    return none;
+  }
+  bool writes(std::size_t at, int id) const {
+    instruction const& i = program_->instructions[at];
+    for (int k = i.read_count; k < i.read_count + i.write_count; ++k)
+      if (program_->accesses[static_cast<std::size_t>(i.first_access + k)] == id) return true;
+    return false;
+  }
+  // Those of the group whose bits `some` has, where there is a kernel of them and a place to run it; else none.
+  template <class Address>
+  chain chain_that_runs(candidates const& group, unsigned some, Address address, step_context const* step) const {
+    candidates ordered;  // as the graph has them, which the training's chains follow
+    std::size_t first = none, last = 0;
+    for (int m = 0; m < group.count; ++m) {
+      if ((some >> m & 1u) == 0) continue;
+      int k = ordered.count++;
+      for (; k > 0 && call(group.at[m]).op < call(ordered.at[k - 1]).op; --k) ordered.at[k] = ordered.at[k - 1];
+      ordered.at[k] = group.at[m];
+      first = std::min(first, group.at[m]);
+      last = std::max(last, group.at[m]);
+    }
+    if (ordered.count < 2) return {};
+    chain made = chain_of(ordered, address, step);
+    if (made.kernel == nullptr) return {};
+    made.place = last;
+    if (!may_run_at(ordered, made.place, address)) made.place = first;
+    return may_run_at(ordered, made.place, address) ? made : chain{};
   }
   template <class Address> bool may_run_at(candidates const& group, std::size_t place, Address address) const {
     const std::size_t here = place_[place];

@@ -1,6 +1,7 @@
 // Which chains of element-wise ops a training has, found while compiling: every run of up to four ops each of which reads what an
-// earlier one of them makes or reads, in the graph of the training's default value. A program that fuses finds its kernels here;
-// what the plan cuts apart, or a training's other values change, runs by the parts that are here.
+// earlier one of them makes or reads, or makes what the next one reads beside that, in the graph of the training's default value.
+// A program that fuses finds its kernels here; what the plan cuts apart, or a training's other values change, runs by the parts
+// that are here. The ops of a chain stand as in the graph, whatever their order in a program.
 #pragma once
 #include <cstddef>
 #include <span>
@@ -113,13 +114,16 @@ template <class G> class chain_search {
     while (g_.ops[g_.tensors[t].op].info->is_view) t = g_.input(g_.ops[g_.tensors[t].op], 0);
     return t;
   }
-  constexpr void extend(int op, chain_pattern p, int count) {
+  constexpr void add(int op, chain_pattern& p, int& count) {
     signed char from[most_link_inputs]{-1, -1};
     for (int k = 0; k < g_.ops[op].input_count && k < most_link_inputs; ++k)
       for (int m = 0; m < count; ++m)
         if (tensor(op, k) == g_.ops[members_[m]].first_output) from[k] = static_cast<signed char>(m);
     p.add(g_.launchers[op], from[0], from[1]);
     members_[count++] = op;
+  }
+  constexpr void extend(int op, chain_pattern p, int count) {
+    add(op, p, count);
     if (count > 1) {
       chain_pattern whole = p;
       whole.choose_width();
@@ -135,12 +139,34 @@ template <class G> class chain_search {
         if (again || tried_count == most_tried) continue;
         tried[tried_count++] = next;
         extend(next, p, count);
+        if (count + 2 <= most_links) extend_by_two(next, p, count);
       }
     };
     for (int m = 0; m < count; ++m) {
       try_readers(g_.ops[members_[m]].first_output);
       for (int k = 0; k < g_.ops[members_[m]].input_count; ++k) try_readers(tensor(members_[m], k));
     }
+  }
+
+  // `op`, after what makes an input of it that the chain does not touch.
+  constexpr void extend_by_two(int op, chain_pattern const& p, int count) {
+    for (int k = 0; k < g_.ops[op].input_count; ++k) {
+      const int maker = g_.tensors[tensor(op, k)].op;
+      if (maker <= members_[count - 1] || maker >= op || g_.launchers[maker].eight == nullptr || touches(maker, count)) continue;
+      chain_pattern both = p;
+      int more = count;
+      add(maker, both, more);
+      extend(op, both, more);
+    }
+  }
+  constexpr bool touches(int op, int count) const {
+    for (int k = 0; k < g_.ops[op].input_count; ++k)
+      for (int m = 0; m < count; ++m) {
+        if (tensor(op, k) == g_.ops[members_[m]].first_output) return true;
+        for (int j = 0; j < g_.ops[members_[m]].input_count; ++j)
+          if (tensor(op, k) == tensor(members_[m], j)) return true;
+      }
+    return false;
   }
 
   static constexpr int most_tried = 8;  // of the readers of what a chain touches
