@@ -81,7 +81,7 @@ class chain_finder {
         group.at[group.count++] = at;
       }
       chain best;
-      for (unsigned some = 1; some < 1u << group.count; some += 2) {  // all with the first, of which some may have no kernel
+      for (unsigned some = 1; some < (1u << group.count); some += 2) {  // all with the first, of which some may have no kernel
         const chain made = chain_that_runs(group, some, address, step);
         if (made.count > best.count || (made.count == best.count && made.saved_bytes > best.saved_bytes)) best = made;
       }
