@@ -1,6 +1,8 @@
 // Every policy, and plans drawn at random, on 8 pretended GPUs beside one device of the CPU.
 #include <doctest/doctest.h>
 
+#include <partita/policy/narrow_sums.hpp>
+
 #include "../support/matrix.hpp"
 #include "../support/pretended_trial.hpp"
 
@@ -104,6 +106,18 @@ TEST_CASE("processes with a pretended GPU each, whose steps are captured, do wha
   check_captured(gpt(), {plans_on_eight(), interlaced_plans<axes::vocabulary>(), ring_plans<axes::position>()});
   check_captured(passes(), {plans_of_passes()});
   check_captured(mixture(false), {expert_plans<axes::expert, axes::position, axes::inner>()});
+}
+
+TEST_CASE("gradients that are summed over micro-batches in bf16") {
+  const auto trial = make_pretended_trial(gpt(), 1, pt::bf16, 3);
+  const auto look = [&](int additions, named_plan const& p) {
+    const std::string fault = trial->fault(p.make, additions);
+    CHECK_MESSAGE(fault.empty(), p.name, ": ", fault);
+  };
+  look(2, composed("3 micro-batches", micro_batches_of{3}, narrow_sums{}));
+  look(8, composed("9 micro-batches", micro_batches_of{9}, narrow_sums{}));
+  look(3, composed("data 2, 4 micro-batches, zero 2", data_parallel_of{2}, micro_batches_of{4}, zero_of{2, 2}, narrow_sums{}));
+  look(3, composed("tensor 2, 1f1b 4 x 4", tensor_parallel_of{2}, one_f_one_b(4, 4), narrow_sums{}));
 }
 
 TEST_CASE("random models under random plans on pretended GPUs do what one device of the CPU does") {

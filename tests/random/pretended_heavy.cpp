@@ -57,12 +57,12 @@ template <class Training, dtype Type> class trial_in final : public pretended_tr
   trial_in(random_case const& c, unsigned seed, int steps)
       : case_(c), seed_(seed), steps_(steps), on_gpu_(trial_training<Training>(c, seed), c.extents) {}
 
-  std::string fault(std::function<void(plan_base&)> const& make) override {
+  std::string fault(std::function<void(plan_base&)> const& make, int narrow_additions) override {
     const pretend::machine machine({.devices = 16, .seed = seed_});
     try {
       if (kept_.empty()) keep();
       const auto gpu = engine(make);
-      return compared(*gpu);
+      return compared(*gpu, narrow_additions);
     } catch (std::exception const& e) { return e.what(); }
   }
   std::string fault_of_captured(std::function<void(plan_base&)> const& make) override {
@@ -96,8 +96,8 @@ template <class Training, dtype Type> class trial_in final : public pretended_tr
     distances of_one;
   };
 
-  std::string compared(detail::engine& gpu) {
-    if constexpr (is_narrow(Type)) return compare_narrow(gpu);
+  std::string compared(detail::engine& gpu, [[maybe_unused]] int narrow_additions = 0) {
+    if constexpr (is_narrow(Type)) return compare_narrow(gpu, narrow_additions);
     else return compare(gpu);
   }
   std::unique_ptr<detail::engine> engine(std::function<void(plan_base&)> const& make,
@@ -179,7 +179,8 @@ template <class Training, dtype Type> class trial_in final : public pretended_tr
     }
     return d;
   }
-  std::string compare_narrow(detail::engine& gpu) {
+  std::string compare_narrow(detail::engine& gpu, int narrow_additions) {
+    const double of_additions = static_cast<double>(kept_[0].exact.trained().size()) * narrow_additions * 0x1p-9;
     double loss_of_one = 0;  // its largest: how far a single number is, is a matter of chance
     for (kept_step const& k : kept_) loss_of_one = std::max(loss_of_one, k.of_one.loss);
     for (kept_step const& k : kept_) {
@@ -191,8 +192,9 @@ template <class Training, dtype Type> class trial_in final : public pretended_tr
       for (auto const& [what, its, ones] :
            {std::tuple{"gradients", have.gradients, one.gradients}, std::tuple{"weights", have.weights, one.weights}}) {
         if (!(ones > 0)) return std::string(what) + ": one device in bf16 computes exactly";
-        if (!(its <= 2 * ones))
-          return words({"step ", &k - kept_.data(), ": ", what, " are ", its / ones, " times as far from f64 as one device's"});
+        if (!(its <= 2 * ones + of_additions))
+          return words({"step ", &k - kept_.data(), ": ", what, " are ", its / ones, " times as far from f64 as one device's, ",
+                        (its - 2 * ones) / of_additions, " of what additions in bf16 may add to twice that"});
       }
     }
     return keeps_wide_weights(gpu) ? std::string() : "the weights that are kept are numbers of bf16";
