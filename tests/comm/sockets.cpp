@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <future>
@@ -17,7 +18,7 @@ using doctest::Contains;
 
 namespace {
 int free_port() {
-  static int next = 10000 + static_cast<int>(getpid()) * 7 % 20000;  // below those that systems give away
+  static int next = 10000 + static_cast<int>(getpid()) % 600 * 32;  // its own ones, below those that systems give away
   return next++;
 }
 // f(processes) in each of `count` threads that stand for processes; what each throws.
@@ -160,10 +161,10 @@ TEST_CASE("a process that says nothing any more is given up, one that computes i
     const auto all = each_of(
         3,
         [&](pt::socket_processes& p) {
-          if (p.rank() == busy) std::this_thread::sleep_for(std::chrono::milliseconds(700));
+          if (p.rank() == busy) std::this_thread::sleep_for(std::chrono::milliseconds(2500));
           pt::barrier(p);
         },
-        free_port(), 10, 0.2);
+        free_port(), 10, 1);
     for (std::string const& t : all) CHECK(t.empty());
   }
 }
@@ -210,15 +211,18 @@ TEST_CASE("strangers at the port") {
   CHECK((thrown[0].empty() && thrown[1].empty()));
   const int taken = free_port();
   const auto listener = pt::detail::sockets::listen(taken, 1);  // takes in whoever comes, and never says a word
-  CHECK_THROWS_WITH_AS(pt::socket_processes({.rank = 1, .size = 2, .port = taken, .timeout_seconds = 0.2}),
+  CHECK_THROWS_WITH_AS(pt::socket_processes({.rank = 1, .size = 2, .port = taken, .timeout_seconds = 0.5}),
                        Contains("that all 2 have come"), pt::error);
 }
 
 TEST_CASE("who leaves first neither hides another's failure nor keeps the news from the rest") {
+  std::atomic<int> past = 0;
   const auto thrown = each_of(3, [&](pt::socket_processes& p) {
     pt::barrier(p);
+    ++past;
     if (p.rank() == 0) return;
     if (p.rank() == 1) {
+      while (past < 3) std::this_thread::sleep_for(std::chrono::milliseconds(1));
       std::this_thread::sleep_for(std::chrono::milliseconds(50));  // process 0 has said goodbye
       throw pt::error("out of paper");
     }

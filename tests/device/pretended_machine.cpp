@@ -243,7 +243,7 @@ template <class F> outcome between_two(F f) {
     cuda::allocate(at, 1024);
     std::fill_n(static_cast<float*>(at), 256, static_cast<float>(me + 1));
     f(me, one, two, static_cast<float*>(at), s);
-    for (int turn = 0; turn < 4000 && cuda::query(s) == cuda::not_ready && one->shared->error().empty(); ++turn)
+    for (int turn = 0; turn < 20000 && cuda::query(s) == cuda::not_ready && one->shared->error().empty(); ++turn)
       std::this_thread::sleep_for(std::chrono::microseconds(50));
     r.ended[me] = cuda::query(s) == cuda::success;
     r.error[me] = one->shared->error();

@@ -284,6 +284,18 @@ TEST_CASE("devices that differ: each stage pays for its own, so that slow ones g
   CHECK(other.seconds == doctest::Approx(r.seconds).epsilon(0.1));
 }
 
+TEST_CASE("devices that differ in the types that they are fast at: a bound says no more than each segment at its best place") {
+  const auto at_place = [](double one, double other) {  // seconds of the two kinds of segments
+    return spaces::place_needs{0, {one, other}, {1, {{.seconds = one}, {.seconds = other}}}};
+  };
+  const std::vector<spaces::place_needs> places{at_place(1.0, 0.8), at_place(20.0, 1.0)};
+  // Two stages of one device, the first kind of segment on the first and the other on the other: one after the other, or both at
+  // once.
+  CHECK(spaces::least_time(places, {1, 1}, {1, 1}, 1, 1) == doctest::Approx(1.8));
+  CHECK(spaces::least_time(places, {1, 1}, {1, 1}, 1, 0) == doctest::Approx(1.0));
+  CHECK(spaces::least_time({places[0]}, {1, 1}, {1}, 1, 0) == doctest::Approx(1.8));
+}
+
 TEST_CASE("devices that differ: nothing is missed that looking at every choice finds, and every stage fits where it lies") {
   cluster c = unequal_cluster(2, 3);
   c.kinds[0].memory = 2e6;  // of the slow ones
@@ -594,6 +606,23 @@ TEST_CASE("a good start leaves the result as it is, and less to look at") {
   CHECK(from.found->why.eliminations < free.why.eliminations);
   MESSAGE("looked at without a start: ", free.why.bounded, " configurations, ", free.why.eliminations,
           " eliminations; with: ", from.found->why.bounded, ", ", from.found->why.eliminations);
+}
+
+TEST_CASE("a start whose stages are no runs of blocks bounds nothing") {
+  plan<trained> start;  // the table and the head on one device, all blocks on the other
+  for (op_ref op : start.ops()) {
+    const bool of_block = std::string(op.name().view()).rfind("block.", 0) == 0;
+    start.op_assign(op, at{"stage", of_block ? 1 : 0, 2});
+  }
+  for (const int turns : {1, 2}) {
+    constraints given;
+    if (turns > 1) given.coshard = {turns};
+    const auto from = search_from<trained>(start, slow_cluster(), given);
+    REQUIRE(from.found);
+    CHECK(from.found->why.start_seconds == 0);
+    CHECK(from.found->why.start.find("the blocks of a stage do not follow one another") != std::string::npos);
+    CHECK(from.seconds <= from.start_seconds);
+  }
 }
 
 TEST_CASE("a plan of the space is read as a point that makes it") {

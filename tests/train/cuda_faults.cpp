@@ -134,15 +134,20 @@ TEST_CASE("a collective fails on one rank, or one never comes to it") {
     const pretend::machine machine({.devices = 4, .failing_collective = which});
     check(thrown(four));
   }
-  std::string last;
-  for (int which = 0;; ++which) {  // each of two steps
-    const pretend::machine machine({.devices = 2, .late_failing_collective = which});
-    std::string words = thrown(small_plan{.data = 2});
+  int count = 0;
+  for (;; ++count) {  // each of two steps
+    const pretend::machine machine({.devices = 2, .late_failing_collective = count});
+    const std::string words = thrown(small_plan{.data = 2});
     if (words == "nothing") break;
     check(words);
-    last = std::move(words);
   }
-  CHECK(has(last, last_one));
+  // The host may ask between a collective's end and the event behind it, and take it for under way.
+  bool told = false;
+  for (unsigned seed = 1; seed <= 50 && !told; ++seed) {
+    const pretend::machine machine({.devices = 2, .seed = seed, .late_failing_collective = count - 1});
+    told = has(thrown(small_plan{.data = 2}), last_one);
+  }
+  CHECK(told);
   for (int which : {0, 9}) {
     const pretend::machine machine({.devices = 2, .endless_launch = which});
     const std::string words = thrown(small_plan{.data = 2});
@@ -196,14 +201,14 @@ TEST_CASE("a rank that never comes, or a call that never returns, ends the proce
   const std::string absent = last_words({.devices = 2, .absent_device = 1});
   CAPTURE(absent);
   CHECK(has(absent, ", ncclCommInitRank, group 0 {0, 1} (first for "));
-  CHECK(has(absent, "), has not returned within 1."));
+  CHECK(has(absent, "), has not returned within "));
   const std::string endless = last_words({.devices = 2, .endless_group = 0});
   CAPTURE(endless);
   CHECK(endless.find("rank 0, ncclGroupEnd, group 0 {0, 1} (first for ") == 0);
   CHECK(has(endless, "so this process ends"));
   const std::string abort = last_words({.devices = 2, .failing_kernel = 3, .endless_abort = 0});
   CAPTURE(abort);
-  CHECK(abort.find("rank 0, ncclCommAbort, all its communicators, has not returned within 1.") == 0);
+  CHECK(abort.find("rank 0, ncclCommAbort, all its communicators, has not returned within ") == 0);
   CHECK(has(abort, "; all ranks stop: rank 0 failed first: "));
 }
 
@@ -439,7 +444,8 @@ TEST_CASE("what goes wrong in a captured step is said as in one that is not, and
                                      : pretend::machine_options{.failing_collective = calls + 1},
                                 true);
       CAPTURE(words[0]);
-      CHECK(words[0].find("rank 0, all_reduce of ") == 0);
+      const bool other_first = !late && has(words[0], "process 1 failed first: rank 1, all_reduce of ");  // both are told
+      CHECK((words[0].find("rank 0, all_reduce of ") == 0 || other_first));
       CHECK(has(words[0], "NCCL, in group "));
       CHECK((has(words[0], under_way) || has(words[0], next_one) || has(words[0], last_one)));
       CHECK((has(words[1], "process 0 failed first: ") || (!late && has(words[1], "NCCL, in group "))));

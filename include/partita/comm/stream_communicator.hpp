@@ -22,6 +22,8 @@ namespace partita {
 // exchange           all transfers progress together. Between two ranks they are matched by their order.
 // look               throws `aborted` once any rank has called `abort`, and communication_error where a call has failed
 //                    meanwhile.
+// watch_launches     while what it returns lives the host puts a step into streams. With a full queue of launches that does not
+//                    return while the device waits for other ranks; no time-out of the host's own would be reached.
 // note_started       the next collective of a group, or exchange, has begun on this rank's device.
 // words_of_missing   of the rank's last collective of the group, or exchange (-1), that was noted: "; rank 2 has not begun
 //                    it". May take seconds, to ask.
@@ -40,6 +42,7 @@ concept stream_communicator = requires(C& c, const C& reader, std::size_t group,
   c.all_to_all(group, input, counts, buffer, counts, type, stream);
   c.exchange(transfers, transfers, stream);
   c.look();
+  c.watch_launches();
   c.note_started(noted);
   c.note_started(transfers, transfers);
   { reader.words_of_missing(noted) } -> std::same_as<std::string>;

@@ -1,6 +1,7 @@
 // Searches from a plan that is known: a plan of one's own, of the space or not, or one that was found before.
 #pragma once
 #include <optional>
+#include <string>
 #include <vector>
 
 #include <partita/search/read_plan.hpp>
@@ -16,7 +17,8 @@ template <class Model> struct searched_from {
   double seconds = 0;                           // of a step, simulated; no more than `start_seconds`
   bool by_search = true;                        // or the start
   double start_seconds = 0, found_seconds = 0;  // simulated; infinite where the plan does not fit
-  std::optional<search_result<Model>> found;    // none where no plan of the space fits
+  std::optional<search_result<Model>> found;    // none where a search alone finds no plan:
+  std::string not_found{};                      // why, in words
 };
 
 namespace detail {
@@ -57,15 +59,16 @@ template <class Model> searched_from<Model> search_from(plan<Model> const& start
     return s.fits() && static_cast<double>(s.peak_bytes()) <= limit ? s.seconds : spaces::infinite;
   };
   if (const finding f = start.check()) throw error("the plan that a search starts from does not verify: " + describe(f));
-  searched_from<Model> r{start, 0, false, seconds_of(start), spaces::infinite, {}};
+  searched_from<Model> r{start, 0, false, seconds_of(start), spaces::infinite, {}, {}};
   try {
     r.found = detail::search_from_choice<Model>(prices, given, start.model(), extents, how,
                                                 [&](spaces::plan_space const& space, search_report& why) {
                                                   return detail::start_in(space, start.for_graph(space.graph()), why);
                                                 });
     r.found_seconds = seconds_of(r.found->plan);
-  } catch (error const&) {
+  } catch (error const& e) {
     if (r.start_seconds == spaces::infinite) throw;
+    r.not_found = e.what();
   }
   r.by_search = r.found_seconds < r.start_seconds;
   if (r.by_search) r.plan = r.found->plan;

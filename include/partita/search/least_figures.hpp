@@ -25,12 +25,12 @@ class least_figures {
       return bytes;
     });
   }
-  // Seconds that all the FLOPs of a step take one device that is as efficient as it can be: as parts of products, or as what is
-  // none.
-  double work() const {
+  // By kind of segment: seconds that its FLOPs of a step take one device that is as efficient as it can be: as parts of products,
+  // or as what is none.
+  std::vector<double> work() const {
     device_kind const& kind = prices_->of().kind_of(0);
     const double most = kind.flops_efficiency ? kind.flops_efficiency->most : 1;
-    return sum_over_segments([&](segment const& s) {
+    return of_kinds([&](segment const& s) {
       double seconds = 0;
       auto add = [&](op_info const& f, std::size_t const* wholes) {
         const op_work w = work_of(f, wholes);
@@ -102,9 +102,13 @@ class least_figures {
 
  private:
   // Segments of a kind have the same figure.
+  template <class Figure> std::vector<double> of_kinds(Figure&& of) const {
+    std::vector<double> all;
+    for (int first : model_.first_of_kind) all.push_back(of(model_.segments[static_cast<std::size_t>(first)]));
+    return all;
+  }
   template <class Figure> double sum_over_segments(Figure&& of) const {
-    std::vector<double> of_kind;
-    for (int first : model_.first_of_kind) of_kind.push_back(of(model_.segments[static_cast<std::size_t>(first)]));
+    const std::vector<double> of_kind = of_kinds(of);
     double sum = 0;
     for (segment const& s : model_.segments) sum += of_kind[static_cast<std::size_t>(s.kind)];
     return sum;

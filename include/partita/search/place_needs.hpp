@@ -13,8 +13,8 @@ namespace partita::spaces {
 
 // What is known of a place before any table is made.
 struct place_needs {
-  int prices = 0;   // of place_prices
-  double work = 0;  // seconds that all the FLOPs of a step take one of its devices
+  int prices = 0;              // of place_prices
+  std::vector<double> work{};  // by kind: seconds that a segment's FLOPs of a step take one of its devices
   shape_needs needs{};
 };
 
@@ -78,19 +78,19 @@ inline double least_time(std::vector<place_needs> const& places, std::vector<int
     whole.push_back({stages[x], fill * seconds, (m - fill) * seconds + step});
   }
   const std::vector<double> shares = shares_of_stages(whole);
-  double by_segments = 0, by_work = infinite, steps = 0;
+  double by_segments = 0, by_work = 0, steps = 0;
   for (std::size_t k = 0; k < counts.size(); ++k) {
-    double all = infinite, step = infinite;
+    double all = infinite, step = infinite, work = infinite;
     for (std::size_t x = 0; x < places.size(); ++x) {
       segment_needs const& of = places[x].needs.kinds[k];
       all = std::min(all, (fill + shares[x] * (m - fill)) * of.seconds + shares[x] * of.step);
       step = std::min(step, shares[x] * of.step);
+      work = std::min(work, (fill + shares[x] * (m - fill)) * places[x].work[k] / devices / m);
     }
     by_segments += counts[k] * all;
+    by_work += counts[k] * work;
     steps += counts[k] * step;
   }
-  for (std::size_t x = 0; x < places.size(); ++x)
-    by_work = std::min(by_work, (fill + shares[x] * (m - fill)) * places[x].work / devices / m);
   return std::max(by_segments, by_work + steps);
 }
 

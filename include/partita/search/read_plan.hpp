@@ -89,6 +89,10 @@ class plan_reader {
         why = words({"no block lies on stage ", s, " of ", stages_});
         return false;
       }
+    if (chunks_ == 1 && !std::is_sorted(stage_of_.begin(), stage_of_.end())) {
+      why = "the blocks of a stage do not follow one another";
+      return false;
+    }
     return true;
   }
   bool may_be(configuration const& c) const {
@@ -110,6 +114,8 @@ class plan_reader {
       x.stages.push_back({begin, grid_of(info_of(c), stage, read_from), {}});
       allowed.emplace_back();
       for (int from : read_from) {
+        const std::size_t place = static_cast<std::size_t>(begin) + x.stages.back().segments.size();
+        if (p_.chain[place] != p_.chain[static_cast<std::size_t>(from)]) return {};  // its table is of another kind
         x.stages.back().segments.push_back({variant_of(from, s, x.stages.back().grid), {}});
         table_key const& key = space_.key_of(from, info_of(c), x.stages.back().grid, x.stages.back().segments.back().variant);
         allowed.back().push_back(allowed_by(from, key, info_of(c), x.stages.back().grid));

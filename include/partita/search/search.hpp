@@ -27,7 +27,7 @@ template <class Model> struct search_result {
   partita::plan<Model> plan;
   double seconds = 0;      // of a step, by the planner's cost
   double lower_bound = 0;  // no plan of the space takes less
-  double memory = 0;       // bytes of the fullest device, by the planner's cost
+  double memory = 0;       // the most bytes that a device holds, by the planner's cost
   search_report why;
 };
 

@@ -78,6 +78,18 @@ struct segmented_model {
   std::vector<searched_tensor> tensors;  // by tensor id of the graph; filled for activations
 };
 
+// Whose backward ops read a tensor: those of its own segment, or of a later one, whose entry it is.
+inline void find_reads_inside(segmented_model& m) {
+  for (segment& s : m.segments)
+    for (searched_op& x : s.ops)
+      for (int o = 0; o < x.info->output_count; ++o) {
+        bool& any = x.output_read_inside[o] = x.output_read_by_own[o];
+        for (searched_op const& reader : s.ops)
+          for (searched_input const& in : reader.inputs)
+            any = any || (in.backward_reads && in.tensor == m.graph->ops[x.op].first_output + o);
+      }
+}
+
 }  // namespace partita::spaces
 
 #include <partita/core/end_planning_code.hpp>

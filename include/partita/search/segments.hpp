@@ -54,7 +54,7 @@ class segmenter {
     find_shared_weights();
     find_crossings();
     join_tied_boundaries();
-    find_reads_inside();
+    find_reads_inside(m_);
     find_turns();
     return std::move(m_);
   }
@@ -282,17 +282,6 @@ class segmenter {
     };
     each([&](searched_weight const& w) { ++readers[at(w.op)]; });
     each([&](searched_weight& w) { w.readers = readers[at(w.op)]; });
-  }
-  // Whose backward ops read a tensor: those of its own segment, or of a later one, whose entry it is.
-  void find_reads_inside() {
-    for (segment& s : m_.segments)
-      for (searched_op& x : s.ops)
-        for (int o = 0; o < x.info->output_count; ++o) {
-          bool& any = x.output_read_inside[o] = x.output_read_by_own[o];
-          for (searched_op const& reader : s.ops)
-            for (searched_input const& in : reader.inputs)
-              any = any || (in.backward_reads && in.tensor == entry(x.op).first_output + o);
-        }
   }
   // Features and heads: axes that an op with a parameter makes, another op of the same block sums, no op of it keeps whole or
   // has twice, and that no tensor has which enters or leaves the block. Of two in one op the one made first is taken.

@@ -299,7 +299,10 @@ class plan_space {
     std::vector<grid_costs> grids;
     for (std::size_t g = 0; g < s.grids.size(); ++g)
       grids.emplace_back(prices_.of(s.prices_of(static_cast<int>(g))), s.grids[g].first, s.grids[g].second);
-    if (s.places.size() > 1) r.places = s.of_stage;
+    if (s.places.size() > 1) {  // of the stages before the first that lies elsewhere
+      auto elsewhere = [&](int place) { return place >= static_cast<int>(s.places.size()); };
+      r.places.assign(s.of_stage.begin(), std::find_if(s.of_stage.begin(), s.of_stage.end(), elsewhere));
+    }
     for (grid_costs const& g : grids) {
       table_builder b(model_, rules(), g, options_of(s), boundary_);
       grid_choice choice;

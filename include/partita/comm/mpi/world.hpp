@@ -93,7 +93,10 @@ class mpi final : public processes {
       from += words[p] * width;
     }
   }
-  void abort(std::string reason) override { everybody_->abort(std::move(reason)); }
+  void abort(std::string reason) override {
+    everybody_->abort(std::move(reason));
+    state_->flush();  // who aborts may end its process at once
+  }
   // A thread looks for the news a hundred times a second, from the first call on: MPI wakes nobody.
   void on_abort(std::function<void(std::string const&)> then) override {
     const std::scoped_lock lock(listeners_mutex_);

@@ -130,6 +130,9 @@ template <class Library> class nccl_communicator {
           throw communication_error(group_of(g),
                                     words({"NCCL, in ", world_->words_of_group(group_of(g)), ": ", Library::text(answer)}));
   }
+  [[nodiscard]] auto watch_launches() {
+    return typename watchdog<Library>::watched(watchdog_, {"launching a step", -1, false, true});
+  }
   void note_started(int group) { world_->begun().note_collective(rank_, group); }
   void note_started(std::span<placed_transfer const> sends, std::span<placed_transfer const> receives) {
     world_->begun().note_exchange(rank_, sends, receives);

@@ -44,29 +44,34 @@ template <class Library> class watchdog {
     if (thread_.joinable()) thread_.join();
   }
 
-  // As long as it lives a call is under way.
+  // As long as it lives a call is under way. Of those in one another the innermost is looked after.
   class watched {
    public:
-    watched(watchdog& by, call const& what) : by_(&by) { by.begin(what); }
+    watched(watchdog& by, call const& what) : by_(&by), outer_(by.begin(what)) {}
     watched(watched const&) = delete;
     watched& operator=(watched const&) = delete;
-    ~watched() {
-      const std::scoped_lock lock(by_->mutex_);
-      by_->now_.reset();
-    }
+    ~watched() { by_->end(outer_); }
 
    private:
     watchdog* by_;
+    std::optional<call> outer_;
   };
 
  private:
   using clock = std::chrono::steady_clock;
 
-  void begin(call const& what) {
+  // Returns what was under way before.
+  std::optional<call> begin(call const& what) {
     const std::scoped_lock lock(mutex_);
-    now_ = what;
+    const std::optional<call> outer = std::exchange(now_, what);
     since_ = clock::now();
     if (!thread_.joinable()) thread_ = std::thread([this] { watch(); });
+    return outer;
+  }
+  void end(std::optional<call> const& outer) {
+    const std::scoped_lock lock(mutex_);
+    now_ = outer;
+    since_ = clock::now();  // a call that has returned is progress
   }
   void watch() {
     std::unique_lock lock(mutex_);

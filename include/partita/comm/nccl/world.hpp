@@ -93,6 +93,7 @@ class nccl_world {
     }
     list<std::optional<std::string>> answers(count);
     if (others) answers = together_->ask(question_, detail::comm::bytes_of(list<waited_call>{call}), answer_seconds());
+    if (others && is_aborted()) return {};  // nobody waits for answers then; the reason says who has failed
     answers[me] = answer(call);
     std::string all;
     list<int> unknown;

@@ -97,10 +97,15 @@ class connection {
   template <class F> bool moves(short how, std::chrono::milliseconds patience, F is_there) const {
     if (patience.count() == 0) return true;
     pollfd look{descriptor_, how, 0};
+    auto end = std::chrono::steady_clock::now() + patience;
     for (int found = 0; found == 0;) {
-      found = ::poll(&look, 1, static_cast<int>(patience.count()));
-      if (found < 0 && errno == EINTR) found = 0;
-      else if (found == 0 && !is_there()) return false;
+      const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - std::chrono::steady_clock::now()).count();
+      found = ::poll(&look, 1, static_cast<int>(std::max<decltype(left)>(left, 0)));
+      if (found < 0 && errno == EINTR) found = 0;  // a signal gives nobody more time
+      else if (found == 0) {
+        if (!is_there()) return false;
+        end = std::chrono::steady_clock::now() + patience;
+      }
     }
     return true;
   }

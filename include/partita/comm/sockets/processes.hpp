@@ -195,7 +195,10 @@ class socket_processes final : public processes {
     for (int news : {0, 1}) {
       detail::sockets::connection made = detail::sockets::connect(at.host, at.port, end);
       const greeting mine{.rank = rank_, .size = size_, .news = news};
-      if (!made.is_open() || !made.send(&mine, sizeof mine)) throw_unreached(at);
+      if (!made.is_open() || !made.send(&mine, sizeof mine)) {
+        if (news == 0) throw_unreached(at);
+        break;  // process 0 may have said on the first one why it takes nobody any more
+      }
       (news != 0 ? peers_[0].news : peers_[0].data) = std::move(made);
     }
     detail::sockets::connection const& from_0 = peers_[0].data;
@@ -318,8 +321,8 @@ class socket_processes final : public processes {
       listeners = std::move(listeners_);
     }
     news_.notify_all();
-    questions_.close();
     for (auto const& each : listeners) each(reason_);
+    questions_.close();                                // who waited for an answer finds why there is none
     for (peer const& each : peers_) each.data.shut();  // who waits in all_gather waits no more
   }
   void throw_if_aborted() {

@@ -180,6 +180,7 @@ template <class Api, class Communicator> class device_executor {
 
   // Everything of a step, into the streams.
   void put() {
+    const auto until_all_are_put = comm_->watch_launches();
     typename Api::stream_type const streams[2]{compute_.get(), communication_.get()};
     new (shared_host_.data() + sizeof(step_context)) fault_record{};
     check<Api>(Api::copy_to_device(shared_device_.data(), shared_host_.data(), shared_device_.size(), streams[0]),
@@ -248,7 +249,10 @@ template <class Api, class Communicator> class device_executor {
     std::size_t ended = 0, started = 0;
     for (unsigned turn = 0;; ++turn) {
       const auto answer = Api::query(compute_.get());
-      if (answer == Api::success) return look(communications_.size(), communications_.size());
+      if (answer == Api::success) {  // what began and ended between two looks counts, as it does on other ranks
+        while (started < communications_.size()) note_started(program_->instructions[communications_[started++].at]);
+        return look(started, started);
+      }
       if (answer != Api::not_ready) check<Api>(answer, "the step");
       const std::size_t before = started + ended;
       while (started < communications_.size() &&
@@ -340,8 +344,9 @@ template <class Api, class Communicator> class device_executor {
   [[noreturn]] void give_up(std::size_t ended, std::size_t started) {
     if (ended == started) throw_error({"it has made no progress for ", 2 * options_.timeout_seconds, " s"});
     at_ = &program_->instructions[communications_[ended].at];
-    throw_error(
-        {"did not end within ", options_.timeout_seconds, " s", comm_->words_of_missing(group_of(communications_[ended].at))});
+    const std::string missing = comm_->words_of_missing(group_of(communications_[ended].at));
+    comm_->look();  // who has failed meanwhile answers no more, and has said why
+    throw_error({"did not end within ", options_.timeout_seconds, " s", missing});
   }
 
   [[noreturn]] void throw_fault(fault_record const& found) const {
