@@ -57,7 +57,9 @@ TEST_CASE("who is asked answers beside its calls, also while it waits in one") {
   CHECK((size == 1 || which >= 0));
   pt::barrier(together());
   if (me == size - 1) {
-    const auto answers = together().ask(which, "number ", 10);
+    pt::list<int> whom;
+    for (int rank = 0; rank < size; ++rank) whom.push_back(rank);
+    const auto answers = together().ask(which, "number ", whom, 10);
     REQUIRE(answers.size() == static_cast<std::size_t>(size));
     for (int rank = 0; rank < size; ++rank) {
       auto const& answer = answers[static_cast<std::size_t>(rank)];

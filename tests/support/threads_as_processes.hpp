@@ -68,8 +68,8 @@ class thread_processes {
       answers.push_back(std::move(answer));
       return static_cast<int>(answers.size()) - 1;
     }
-    list<std::optional<std::string>> ask(int which, std::string const& question, double) override {
-      return all->ask(me, static_cast<std::size_t>(which), question);
+    list<std::optional<std::string>> ask(int which, std::string const& question, list<int> const& whom, double) override {
+      return all->ask(me, static_cast<std::size_t>(which), question, whom);
     }
   };
 
@@ -110,11 +110,11 @@ class thread_processes {
     std::erase_if(listeners_, [&](auto const& each) { return each.first == me; });
     std::erase_if(living_, [&](one const* each) { return each->me == me; });
   }
-  list<std::optional<std::string>> ask(int me, std::size_t which, std::string const& question) {
+  list<std::optional<std::string>> ask(int me, std::size_t which, std::string const& question, list<int> const& whom) {
     const std::scoped_lock lock(mutex_);
     list<std::optional<std::string>> all(static_cast<std::size_t>(size_));
     for (one const* each : living_)
-      if (each->me != me && which < each->answers.size())
+      if (each->me != me && which < each->answers.size() && std::find(whom.begin(), whom.end(), each->me) != whom.end())
         all[static_cast<std::size_t>(each->me)] = each->answers[which](question);
     return all;
   }

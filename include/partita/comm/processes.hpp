@@ -40,10 +40,10 @@ class processes {
     static_cast<void>(answer);
     return -1;
   }
-  // From any thread: what each process has answered when all others have, when `seconds` are over or when a process has failed.
-  // Of those that have not, and of this one, nothing.
-  virtual list<std::optional<std::string>> ask(int which, std::string const& question, double seconds) {
-    static_cast<void>(which), static_cast<void>(question), static_cast<void>(seconds);
+  // From any thread: what each of `whom` has answered when all have, when `seconds` are over or when a process has failed. Of
+  // those that have not, of others and of this one, nothing.
+  virtual list<std::optional<std::string>> ask(int which, std::string const& question, list<int> const& whom, double seconds) {
+    static_cast<void>(which), static_cast<void>(question), static_cast<void>(whom), static_cast<void>(seconds);
     return list<std::optional<std::string>>(static_cast<std::size_t>(size()));
   }
   // The process without which the others do not hear of one another; below 0 where there is none.

@@ -141,11 +141,12 @@ class mpi_state {
 
   // Questions, and what this process answers while anything here polls.
   questions& asked() { return questions_; }
-  // From any thread that does not hold `calls`: a question to every other process; returns its number.
-  std::int32_t ask(std::int32_t which, std::string_view question) {
-    const letter head{questions_.begin(size_, size_ - 1), which};
+  // From any thread that does not hold `calls`: a question to all of these but this process; returns its number.
+  std::int32_t ask(std::int32_t which, std::string_view question, list<int> const& whom) {
+    const auto others = std::count_if(whom.begin(), whom.end(), [&](int p) { return p != rank_; });
+    const letter head{questions_.begin(size_, static_cast<int>(others)), which};
     const std::scoped_lock lock(calls_);
-    for (int other = 0; other < size_; ++other)
+    for (int other : whom)
       if (other != rank_) send(other, tag_of_question, head, question);
     return head.number;
   }

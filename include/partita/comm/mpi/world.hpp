@@ -109,8 +109,8 @@ class mpi final : public processes {
     keep_watch();
     return state_->asked().answer_by(std::move(answer));
   }
-  list<std::optional<std::string>> ask(int which, std::string const& question, double seconds) override {
-    const std::int32_t number = state_->ask(which, question);
+  list<std::optional<std::string>> ask(int which, std::string const& question, list<int> const& whom, double seconds) override {
+    const std::int32_t number = state_->ask(which, question, whom);
     const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
     while (!state_->asked().wait(number, detail::comm::mpi_waits.news) && std::chrono::steady_clock::now() < end &&
            !state_->is_aborted()) {

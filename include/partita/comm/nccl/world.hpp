@@ -86,13 +86,17 @@ class nccl_world {
     const auto me = static_cast<std::size_t>(together_ != nullptr ? together_->rank() : 0);
     list<list<int>> members(count), late(count);
     bool others = false;
+    list<int> whom;  // of a large job few have a part in it
     for (std::size_t p = 0; p < count; ++p) {
       for (int rank : p == me ? here_ : ranks_of_[p])
         if (rank != call.rank && takes_part(rank, call)) members[p].push_back(rank);
-      others = others || (p != me && !members[p].empty());
+      const bool has_part = p != me && !members[p].empty();
+      others = others || has_part;
+      if (has_part || (together_ != nullptr && together_->passes_on() == static_cast<int>(p)))
+        whom.push_back(static_cast<int>(p));
     }
     list<std::optional<std::string>> answers(count);
-    if (others) answers = together_->ask(question_, detail::comm::bytes_of(list<waited_call>{call}), answer_seconds());
+    if (others) answers = together_->ask(question_, detail::comm::bytes_of(list<waited_call>{call}), whom, answer_seconds());
     if (others && is_aborted()) return {};  // nobody waits for answers then; the reason says who has failed
     answers[me] = answer(call);
     std::string all;

@@ -135,9 +135,12 @@ class socket_processes final : public processes {
   int on_question(std::function<std::string(std::string const&)> answer) override {
     return questions_.answer_by(std::move(answer));
   }
-  list<std::optional<std::string>> ask(int which, std::string const& question, double seconds) override {
-    const std::int32_t number = questions_.begin(size_, size_ - 1);
-    send_on({.what = letter::kind::question, .from = rank_, .number = number, .which = which}, question);
+  list<std::optional<std::string>> ask(int which, std::string const& question, list<int> const& whom, double seconds) override {
+    const auto others = std::count_if(whom.begin(), whom.end(), [&](int p) { return p != rank_; });
+    const std::int32_t number = questions_.begin(size_, static_cast<int>(others));
+    for (int p : whom)
+      if (p != rank_)
+        send_on({.what = letter::kind::question, .from = rank_, .to = p, .number = number, .which = which}, question);
     questions_.wait(number, std::chrono::nanoseconds(static_cast<std::int64_t>(seconds * 1e9)));
     return questions_.end(number);
   }
