@@ -14,8 +14,9 @@
 
 namespace partita::spaces {
 
-// Where to stop. Of 8 layers on 64 A100 with barely enough memory the gap is 4.6% after 0.1 million, 0.7% after 1 million, and
-// 0.1% after 10 million or more (benchmarks/search.cpp, closing). Segments and cases bound what one step may take.
+// Where to stop. Of 8 layers on 64 A100 with barely enough memory the gap is 6.8% after 0.1 million, 1.3% after 10 million, and
+// 0.1% after 1,000 million, which take 2.4 times as long as 10 (benchmarks/search.cpp, closing). Segments and cases bound what
+// one step may take.
 struct class_limits {
   long work = 30'000'000;  // sums and comparisons, per entry and exit of a stage
   std::size_t segments = 200, cases = 4000;
