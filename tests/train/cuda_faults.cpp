@@ -227,6 +227,17 @@ TEST_CASE("a call that may wait for late ranks is given up only once a rank has 
   CHECK(has(machine.last_words(), "; all ranks stop: rank 1 failed. No call of NCCL can be interrupted"));
 }
 
+TEST_CASE("launches that a full queue holds up are looked after too, between calls of NCCL and after them") {
+  const pretend::machine machine;
+  pt::nccl_world world(2, {}, {0}, 0.1);
+  pt::watchdog<pretend::nccl> by(world, [](auto const& call, double) { return std::string(call.what); });
+  using watched = pt::watchdog<pretend::nccl>::watched;
+  const watched launches(by, {"launching a step", -1, false, true});
+  { const watched call(by, {"ncclGroupEnd", 0}); }
+  machine.wait_for_end();
+  CHECK(machine.last_words().find("launching a step") == 0);
+}
+
 TEST_CASE("a library or a driver that is older than what the program was built with") {
   const auto with = [](pretend::machine_options const& how, small_plan const& plan) {
     const pretend::machine machine(how);
