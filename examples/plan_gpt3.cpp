@@ -1,14 +1,18 @@
 // GPT-3 175B on 1,024 GPUs: searches the best plan, says why it was chosen and how far from the best it can be at most, and
-// simulates it. `plan_gpt3 --report report.html` also writes a page with all of it.
+// simulates it. `plan_gpt3 --report report.html` also writes a page with all of it; with `--grid` what an expert would try is
+// simulated too (for minutes, on 128 nodes), and compared.
 #include <chrono>
 #include <cstdio>
 #include <string>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 
 #include <partita/cost/presets.hpp>
 #include <partita/planning.hpp>
 #include <partita/report/plan_report.hpp>
+#include <partita/search/ablation.hpp>
+#include <partita/search/expert_grid.hpp>
 #include <partita/search/search.hpp>
 #include <partita/simulate/simulate.hpp>
 namespace pt = partita;
@@ -61,8 +65,10 @@ int main(int argc, char** argv) try {
   CLI::App app("Searches the best plan of GPT-3 175B on GPUs of DGX A100 nodes, and simulates it.");
   int nodes = 128;
   std::string report;
+  bool grid = false;
   app.add_option("--nodes", nodes, "nodes of 8 GPUs each")->capture_default_str()->check(CLI::Range(1, 4096));
   app.add_option("--report", report, "write a page about the plan into this file (HTML)");
+  app.add_flag("--grid", grid, "compare with the best of all Megatron-style plans");
   CLI11_PARSE(app, argc, argv);
   auto now = [] { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); };
   pt::cluster cluster = pt::preset::dgx_a100(nodes);
@@ -85,15 +91,36 @@ int main(int argc, char** argv) try {
   for (std::size_t at = 0; (at = cuts.find(", ", at)) != std::string::npos;) cuts.replace(at, 2, "\n  ");
   std::printf("\nhow the ops of a block are cut (along the grid's first x second dimension):\n  %s\n", cuts.c_str());
 
+  std::printf("\nwithout one freedom at a time, by the same cost:\n");
+  // [ablation]
+  const std::vector<pt::ablation> ablations = pt::ablate(found, cluster);
+  for (pt::ablation const& x : ablations) std::printf("  %-75s %s\n", x.without.c_str(), pt::describe(x, found.seconds).c_str());
+  // [/ablation]
+
   const pt::simulation s = pt::simulate(found.plan, cluster);
   std::printf(
       "\nsimulated: %.2f s a step, %.1f%% MFU, bubble %.2f s, communication that is not hidden %.2f s, at most %.1f GiB a GPU%s\n",
       s.seconds, 100 * s.mfu(), s.parts.bubble, s.parts.exposed, static_cast<double>(s.peak_bytes()) / (1 << 30),
       s.fits() ? "" : ": does not fit");
+  std::vector<pt::considered_plan> considered;
+  if (grid) {
+    // [grid]
+    const std::vector<pt::expert_plan> experts = pt::expert_grid<training>(cluster);
+    const auto better = pt::rescore<training>(found, experts, cluster);
+    pt::expert_plan const& best = experts.front();
+    std::printf("the best of %zu expert plans: %s: %.2f s, %.1f GiB\n  beside it the plan found %s\n", experts.size(),
+                best.cuts.name().c_str(), best.seconds, best.memory / (1 << 30), better.difference.c_str());
+    // [/grid]
+    considered.push_back({best.cuts.name(), best.seconds, static_cast<std::size_t>(best.memory), best.fits,
+                          "the best of an expert's grid; beside it the plan found " + better.difference});
+  }
   if (!report.empty())
     pt::write_text_file(report, pt::plan_report({.title = "GPT-3 175B on " + std::to_string(8 * nodes) + " A100",
                                                  .simulated = &s,
                                                  .searched = &found.why,
+                                                 .ablations = ablations,
+                                                 .found_seconds = found.seconds,
+                                                 .considered = considered,
                                                  .lower_bound = found.lower_bound}));
 } catch (pt::error const& wrong) {
   std::fprintf(stderr, "plan_gpt3: %s\n", wrong.what());

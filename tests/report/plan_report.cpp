@@ -1,6 +1,8 @@
 // The page about a plan, and the table on it.
 #include <doctest/doctest.h>
 
+#include <limits>
+
 #include <partita/cost/presets.hpp>
 #include <partita/planning.hpp>
 #include <partita/report/plan_report.hpp>
@@ -107,6 +109,21 @@ TEST_CASE("the page about a plan") {
         "1 stage of 16 devices, 4 micro-batches</td><td class=\"n\"></td><td class=\"n\">1.75 s<"})
     CHECK_MESSAGE(of_search.find(part) != std::string::npos, part);
   CHECK(page.find("What the search looked at") == std::string::npos);
+  const std::string ablated = pt::plan_report({.simulated = &s,
+                                               .searched = &found,
+                                               .ablations = {{"co-shard", true, true, 1.5, 1.25, 3 << 20},
+                                                             {"ZeRO", true, false, std::numeric_limits<double>::infinity(),
+                                                              std::numeric_limits<double>::infinity(), 5 << 20},
+                                                             {"blocks that run again", false, true, 1, 1, 1 << 20},
+                                                             {"pipeline stages", true, true, 1.001, 1, 3 << 20}},
+                                               .found_seconds = 1});
+  for (
+      const char* part :
+      {">co-shard</td><td class=\"n\">1.50 s</td><td class=\"n\">50.0% more</td><td class=\"n\">1.25 s</td><td class=\"n\">3.00 MiB<",
+       "no plan fits</span></td><td class=\"n\"></td><td class=\"n\">5.00 MiB would do<", "<td class=\"n muted\">not used<",
+       "at most 0.1% more"})
+    CHECK_MESSAGE(ablated.find(part) != std::string::npos, part);
+  CHECK(of_search.find("What each freedom is worth") == std::string::npos);
 
   pt::simulation without = s;
   without.lowered = nullptr;

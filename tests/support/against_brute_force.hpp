@@ -15,6 +15,8 @@ namespace partita::testing {
 inline std::string compare_with_brute_force(unsigned seed, int& without_plan) {
   random_space random(seed);
   spaces::problem p = seed % 8 == 5 ? random.make_repeated() : random.make();
+  if (seed % 16 == 9)  // stages of equal numbers of blocks; the first segment is none, and one between others
+    for (int i = 0, block = 0; i < p.segments(); ++i) p.blocks.push_back(i == 0 || i == 3 ? -1 : block++);
   std::vector<std::pair<double, double>> all;  // time and memory, of what fits where it lies
   spaces::detail::enumeration::all(p, [&](spaces::choice const&, spaces::total const& t) {
     if (t.fits) all.push_back({t.time, t.memory});
@@ -34,6 +36,15 @@ inline std::string compare_with_brute_force(unsigned seed, int& without_plan) {
     if (found.lower_bound > best || found.lower_bound < best * (1 - 1e-9)) say("bound", found.lower_bound);
     if (found.best.found() && found.memory > limit) say("memory", found.memory);
     if (found.best.found() == (best == spaces::infinite)) say("found", found.best.found());
+    if (seed % 8 == 3) {  // what is no faster than something known is not found, and bounded by it
+      spaces::exact_options beaten;
+      beaten.faster_than = best;
+      const spaces::exact_outcome none = spaces::exact(p, beaten);
+      if (none.best.found()) say("time, faster than the best,", none.time);
+      if (none.lower_bound > best || none.lower_bound < best * (1 - 1e-9)) say("bound, faster than the best,", none.lower_bound);
+      beaten.faster_than = best + 0.25;  // times are multiples of a half
+      if (best < spaces::infinite && spaces::exact(p, beaten).time != best) say("nothing faster than a little more than", best);
+    }
     if (random.pick(0, 3) != 0) return;
     // Where few ways may be listed, or none, a bound remains, and what is found is a choice.
     for (long most : {0, 2, 8}) {

@@ -28,6 +28,8 @@ struct plan_report_input {
   std::vector<std::pair<std::string, std::string>> facts{};  // name and value, first on the page: model, cluster, batch
   search_report const* searched = nullptr;                   // why this plan, its stages, what the search looked at
   std::string why{};                                         // why this plan, where there was no search
+  std::vector<ablation> ablations{};  // with `searched`: what each freedom of the space is worth to the plan
+  double found_seconds = 0;           // of a step by the planner's cost, beside them
   std::vector<considered_plan> considered{};
   double lower_bound = 0;  // seconds that no plan of the space takes less than; 0: not known
 };
@@ -201,16 +203,45 @@ inline std::string counted(int n, const char* one) { return std::to_string(n) + 
 // By the planner's cost: what each stage holds, and the configurations that came nearest.
 inline std::string stages_of(search_report const& found) {
   std::string out =
-      "<table><tr><th>stage</th><th>segments</th><th>run again</th><th>in turns</th><th>grid</th><th>micro-batch</th><th>once a "
-      "step</th><th>memory</th></tr>";
+      "<table><tr><th>stage</th><th>segments</th><th>run again</th><th>in turns</th><th>grid</th><th>ZeRO 0 to "
+      "3</th><th>micro-batch</th><th>once a step</th><th>memory</th></tr>";
   for (std::size_t s = 0; s < found.of_stages.size(); ++s) {
     found_stage const& f = found.of_stages[s];
     out += "<tr>";
     for (std::string const& cell :
          {std::to_string(s), std::to_string(f.first_block) + " to " + std::to_string(f.first_block + f.blocks - 1),
           std::to_string(f.replayed), std::to_string(f.in_turns), std::to_string(f.outer) + " x " + std::to_string(f.inner),
-          duration(f.seconds), duration(f.step_seconds), bytes(f.memory)})
+          words({f.zero[0], ", ", f.zero[1], ", ", f.zero[2], ", ", f.zero[3]}), duration(f.seconds), duration(f.step_seconds),
+          bytes(f.memory)})
       out += "<td class=\"n\">" + cell + "</td>";
+    out += "</tr>";
+  }
+  return out + "</table>";
+}
+// By the planner's cost too, so that they compare with each other.
+inline std::string ablations_of(plan_report_input const& in) {
+  std::string out =
+      "<p class=\"muted\">The best plan without one freedom of the space at a time, by the planner's cost, by which "
+      "this plan takes " +
+      duration(in.found_seconds) +
+      ".</p><table><tr><th>without</th><th>best plan</th>"
+      "<th></th><th>no plan takes less than</th><th>memory</th></tr>";
+  for (ablation const& x : in.ablations) {
+    std::string cells[4];
+    if (!x.used) cells[1] = "not used";
+    else if (!x.fits) {
+      cells[1] = "<span class=\"bad\">no plan fits</span>";
+      cells[3] = x.memory < 1e300 ? bytes(x.memory) + " would do" : "none would do";
+    } else {
+      cells[0] = duration(x.seconds);
+      cells[1] = x.seconds < in.found_seconds * 1.0005
+                     ? "as fast"
+                     : (x.lower_bound > in.found_seconds ? "" : "at most ") + percent(x.seconds / in.found_seconds - 1) + " more";
+      cells[2] = duration(x.lower_bound);
+      cells[3] = bytes(x.memory);
+    }
+    out += "<tr><td>" + escaped(x.without) + "</td>";
+    for (std::string const& cell : cells) out += "<td class=\"n" + std::string(x.used ? "" : " muted") + "\">" + cell + "</td>";
     out += "</tr>";
   }
   return out + "</table>";
@@ -246,6 +277,7 @@ inline std::string plan_report(plan_report_input const& in) {
   body += "<h2>The plan</h2>";
   if (in.searched != nullptr) body += html::stages_of(*in.searched);
   body += html::plan_of(s);
+  if (!in.ablations.empty()) body += "<h2>What each freedom is worth</h2>" + html::ablations_of(in);
   if (in.searched != nullptr) body += "<h2>What the search looked at</h2>" + html::looked_at_by(*in.searched);
   if (!in.considered.empty()) body += "<h2>Compared with</h2>" + html::considered_of(in);
   return html::page(in.title, std::string(html::picture_style) + html::report_style, body + html::zoom_script());

@@ -31,7 +31,8 @@ class enumeration {
       visit(x_, time_and_memory(p_, s_, x_));
       return;
     }
-    if (static_cast<int>(x_.stages.size()) >= stages() || begin >= p_.segments() || (begin > 0 && !p_.begins(begin))) return;
+    if (static_cast<int>(x_.stages.size()) >= stages() || begin >= p_.segments()) return;
+    if (begin > 0 && !p_.begins(begin, stages())) return;
     for (std::size_t g = 0; g < s_.grids.size(); ++g) {
       if (!s_.may_have(static_cast<int>(x_.stages.size()), static_cast<int>(g))) continue;
       x_.stages.push_back({begin, static_cast<int>(g), {}});

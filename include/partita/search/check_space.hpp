@@ -85,6 +85,8 @@ inline void check_problem(problem const& p) {
   if (p.chain.empty()) throw_error({"chain has no segment"});
   if (!p.may_begin.empty() && p.may_begin.size() != p.chain.size())
     throw_error({"may_begin has ", p.may_begin.size(), " entries, chain has ", p.chain.size()});
+  if (!p.blocks.empty() && p.blocks.size() != p.chain.size())
+    throw_error({"blocks has ", p.blocks.size(), " entries, chain has ", p.chain.size()});
   if (!p.regions.empty() && p.regions.size() != p.chain.size())
     throw_error({"regions has ", p.regions.size(), " entries, chain has ", p.chain.size()});
   for (device_range const& r : p.regions)

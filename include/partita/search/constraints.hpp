@@ -45,8 +45,9 @@ struct constraints {
   std::vector<int> chunks;               // of a stage, where interleaved is asked for; empty: 2
   std::vector<int> zero;                 // empty: 0, 1, 2, 3
   std::vector<recompute_constraint> recompute;
-  std::vector<int> coshard;  // how many pieces, in time, the heads and features of a block may have; empty: 1
-  glob stage_begins{"*"};    // names of blocks ("block.3") that a stage may begin with
+  std::vector<int> coshard;   // how many pieces, in time, the heads and features of a block may have; empty: 1
+  glob stage_begins{"*"};     // names of blocks ("block.3") that a stage may begin with
+  bool equal_stages = false;  // of as many blocks each: stage s of p begins with block floor(s * blocks / p)
   std::vector<region_constraint> regions;
 };
 
@@ -102,6 +103,9 @@ template <fixed_string Ops> struct no_replicas {
     r.replicas = false;
     c.cuts.push_back(r);
   }
+};
+struct equal_stages {
+  static void narrow(constraints& c) { c.equal_stages = true; }
 };
 template <recompute_rule Rule, fixed_string Blocks = "*"> struct recompute {
   static void narrow(constraints& c) { c.recompute.push_back({glob(Blocks.view()), Rule}); }

@@ -21,6 +21,7 @@ inline exact_outcome exact(problem const& p, exact_options const& how = {}, choi
   exact_outcome r;
   r.configurations = static_cast<long>(p.configurations.size());
   r.lower_bound = infinite;
+  r.time = how.faster_than;  // as if such a choice were known
   sequences stretches(p.chain);
   // Some shapes are kept: those of the last bounds, and those that configurations are being solved in.
   struct kept_shape {
@@ -53,7 +54,7 @@ inline exact_outcome exact(problem const& p, exact_options const& how = {}, choi
   if (start != nullptr && start->found()) {
     const total t =
         time_and_memory(p, shape_of(p.configurations[static_cast<std::size_t>(start->configuration)].shape).of(), *start);
-    if (t.fits) {
+    if (t.fits && t.time < r.time) {
       r.best = *start;
       r.time = t.time;
       r.memory = t.memory;
@@ -148,6 +149,7 @@ inline exact_outcome exact(problem const& p, exact_options const& how = {}, choi
   }
   for (auto const& [id, s] : shapes) r.eliminations += s.of->eliminations();
   r.lower_bound = std::min(r.lower_bound, r.time);
+  if (!r.best.found()) r.time = infinite;
   return r;
 }
 

@@ -13,6 +13,7 @@
 #include <partita/policy/tensor_parallel.hpp>
 #include <partita/policy/zero.hpp>
 #include <partita/search/search.hpp>
+#include <partita/simulate/comparison.hpp>
 #include <partita/simulate/order_bound.hpp>
 #include <partita/simulate/plan_bound.hpp>
 #include <partita/simulate/simulate.hpp>
@@ -132,17 +133,22 @@ template <class Model> struct rescored {
   double seconds = 0;     // simulated
   bool by_search = true;  // or an expert's
   double found_seconds = 0, expert_seconds = 0;
+  std::string difference{};  // of the found plan from the expert's, as simulated: what it does less and what more
 };
 template <class Model>
 rescored<Model> rescore(search_result<Model> const& found, std::vector<expert_plan> const& experts, cluster const& c) {
-  const simulation s = simulate<Model>(found.plan, c);
-  rescored<Model> r{found.plan, s.seconds, true, s.fits() ? s.seconds : spaces::infinite, spaces::infinite};
+  const costs k(c);
+  simulate_options about;
+  about.keep_programs = false;
+  const simulation s = simulate<Model>(found.plan, k, about);
+  rescored<Model> r{found.plan, s.seconds, true, s.fits() ? s.seconds : spaces::infinite, spaces::infinite, {}};
   if (experts.empty() || !experts.front().fits) return r;
   r.expert_seconds = experts.front().seconds;
-  if (r.expert_seconds >= r.found_seconds) return r;
   plan<Model> best = found.plan;
   static_cast<plan_base&>(best) = plan_base(best.traced());
   experts.front().cuts(best);
+  r.difference = compared(s, simulate<Model>(best, k, about));
+  if (r.expert_seconds >= r.found_seconds) return r;
   r.plan = best;
   r.seconds = r.expert_seconds;
   r.by_search = false;

@@ -1,6 +1,7 @@
 // Puts what a search has found, and what it has looked at, into words and figures: search_report.
 #pragma once
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <map>
 #include <string>
@@ -36,6 +37,31 @@ inline std::string cuts_of(spaces::plan_space const& space, spaces::choice const
             ") " + axis(0) + " x " + axis(1);
   }
   return text;
+}
+
+// How many of the parameters that are trained have each ZeRO stage.
+inline std::array<int, 4> zero_of(spaces::plan_space const& space, spaces::plan_space::shape_info const& shape,
+                                  spaces::stage_choice const& s) {
+  using variable = spaces::table_key::variable;
+  std::array<int, 4> count{};
+  for (std::size_t i = 0; i < s.segments.size(); ++i) {
+    const int number = s.begin + static_cast<int>(i);
+    spaces::table_key const& key = space.key_of(number, shape, s.grid, s.segments[i].variant);
+    auto const& ops = space.model().segments[static_cast<std::size_t>(number)].ops;
+    auto add = [&](spaces::searched_weight const& w, int stage) {
+      if (w.owned && w.trained) ++count[static_cast<std::size_t>(w.alone() ? stage : std::min(stage, 2))];
+    };
+    for (std::size_t k = 0; k < key.variables.size(); ++k) {
+      variable const& v = key.variables[k];
+      if (v.what == variable::zero)
+        add(ops[static_cast<std::size_t>(v.op)].weights[static_cast<std::size_t>(v.weight)],
+            v.stages[static_cast<std::size_t>(s.segments[i].options[k])]);
+      if (v.what == variable::cut)
+        for (std::size_t w = 0; w < v.stages.size(); ++w)
+          if (v.stages[w] >= 0) add(ops[static_cast<std::size_t>(v.op)].weights[w], v.stages[w]);
+    }
+  }
+  return count;
 }
 
 inline std::string few(double x) {  // digits
@@ -108,6 +134,7 @@ inline void explain(spaces::plan_space const& space, spaces::exact_outcome const
   r.devices_per_stage = shape.devices;
   r.devices = c.stages * shape.devices;
   r.micro_batches = shape.micro_batches;
+  r.schedule = c.stages > 1 ? words_of(shape.schedule) : "";
   std::size_t slowest = 0, fullest = 0;
   const spaces::shape made = space.of().make_shape(c.shape);
   auto limit_of = [&](std::size_t s) { return space.of().limit_on(made.grids[static_cast<std::size_t>(o.best.stages[s].grid)]); };
@@ -130,6 +157,7 @@ inline void explain(spaces::plan_space const& space, spaces::exact_outcome const
     f.step_seconds = t.stages[s].step;
     f.memory = t.stages[s].memory;
     f.cuts = cuts_of(space, o.best, s);
+    f.zero = zero_of(space, shape, stage);
     auto work = [&](std::size_t k) { return shape.micro_batches * t.stages[k].time + t.stages[k].step; };
     if (work(s) > work(slowest)) slowest = s;
     if (t.stages[s].memory / limit_of(s) > t.stages[fullest].memory / limit_of(fullest)) fullest = s;

@@ -17,7 +17,7 @@ inline choice random_choice(problem const& p, shape const& s, int configuration,
   choice x;
   std::vector<int> begins;
   for (int i = 1; i < p.segments(); ++i)
-    if (p.begins(i)) begins.push_back(i);
+    if (p.begins(i, c.stages)) begins.push_back(i);
   if (static_cast<int>(begins.size()) < c.stages - 1) return x;
   std::shuffle(begins.begin(), begins.end(), random);
   begins.resize(static_cast<std::size_t>(c.stages) - 1);

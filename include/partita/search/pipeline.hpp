@@ -17,7 +17,8 @@ struct exact_options {
   double tolerance = 0;    // of the bound: a plan this much above it is good enough
   stage_limits listing{};  // where to give up closing the gap
   class_limits classes{};
-  int rounds = 200;  // of listing, per configuration
+  int rounds = 200;               // of listing, per configuration
+  double faster_than = infinite;  // seconds: a choice that takes as long is not looked for
 };
 
 class configuration_solver {

@@ -227,6 +227,7 @@ struct device_range {
 struct problem {
   std::vector<int> chain;             // kinds of segments, in order
   std::vector<bool> may_begin;        // a stage may begin with this segment; empty: with any
+  std::vector<int> blocks;            // where stages have equal numbers of blocks: which block a segment is, or -1; empty: any
   std::vector<device_range> regions;  // per segment, the devices that it must lie on; empty: any
   std::vector<configuration> configurations;
   int shapes = 0;
@@ -243,7 +244,14 @@ struct problem {
     const long first = static_cast<long>(stage) * devices;
     return first >= r.first && first + devices - 1 <= r.last;
   }
-  bool begins(int segment) const { return may_begin.empty() || may_begin[static_cast<std::size_t>(segment)]; }
+  // May one of so many stages, not the first, begin with it?
+  bool begins(int segment, int stages) const {
+    if (!may_begin.empty() && !may_begin[static_cast<std::size_t>(segment)]) return false;
+    if (blocks.empty()) return true;
+    const long block = blocks[static_cast<std::size_t>(segment)], all = *std::max_element(blocks.begin(), blocks.end()) + 1;
+    const long stage = block < 1 ? 0 : (block * stages + all - 1) / all;  // which begins with block floor(stage * all / stages)
+    return stage > 0 && stage * all / stages == block;
+  }
 };
 
 // A point of the space.

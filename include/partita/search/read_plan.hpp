@@ -122,7 +122,7 @@ class plan_reader {
       }
       begin += static_cast<int>(read_from.size());
       const int first = x.stages.back().begin;
-      if (first > 0 && !p_.begins(first)) return {};
+      if (first > 0 && !p_.begins(first, stages_)) return {};
       for (int i = first; i < begin; ++i)
         if (!p_.lies(i, stage, s.devices)) return {};
     }

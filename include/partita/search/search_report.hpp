@@ -1,5 +1,6 @@
 // What a search says of what it has found and of what it has looked at, for people.
 #pragma once
+#include <array>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,7 @@ struct found_stage {
   double step_seconds = 0;          // of a step: gradients brought together, update
   double memory = 0;                // bytes
   std::string cuts{};               // how the ops of its widest block are cut
+  std::array<int, 4> zero{};        // how many of its trained parameters have each ZeRO stage
 };
 // Configurations that differ in micro-batches alone, by the best of them.
 struct considered_configuration {
@@ -25,6 +27,7 @@ struct considered_configuration {
 struct search_report {
   long configurations = 0, bounded = 0, solved = 0, listed = 0, eliminations = 0;
   int stages = 1, devices_per_stage = 1, devices = 1, micro_batches = 1, segments = 0;
+  std::string schedule;  // "1F1B"; none where there is one stage
   std::vector<found_stage> of_stages;
   std::vector<considered_configuration> considered;  // the fastest first, then by bound; a dozen at most
   std::string bound_by;                              // what keeps the plan from being faster
@@ -32,6 +35,16 @@ struct search_report {
   // from the beginning; 0: nothing does. And why, in words.
   double start_seconds = 0;
   std::string start;
+};
+
+// The best plan without one freedom of the space, by the planner's cost (search/ablation.hpp).
+struct ablation {
+  std::string without;     // the freedom: "co-shard"
+  bool used = true;        // by the plan that was found; else nothing was searched, as that plan is there without it too
+  bool fits = false;       // is there a plan without it?
+  double seconds = 0;      // of a step, of the best one known
+  double lower_bound = 0;  // no plan without it takes less; where none fits: nothing
+  double memory = 0;       // bytes of its fullest device; where none fits, those that would do, or infinite
 };
 
 }  // namespace partita

@@ -204,8 +204,10 @@ class plan_space {
     return bytes;
   }
   void make_problem() {
+    int blocks = 0;
     for (segment const& s : model_.segments) {
       problem_.chain.push_back(s.kind);
+      if (given_.equal_stages) problem_.blocks.push_back(s.block < 0 ? -1 : blocks++);
       problem_.may_begin.push_back(given_.stage_begins.contains(s.name));
       if (!given_.regions.empty()) problem_.regions.push_back(region_of(s));
     }
@@ -246,7 +248,7 @@ class plan_space {
     problem_.needs = [this](int id) { return needs_[static_cast<std::size_t>(id)]; };
   }
   bool begins_anywhere() const {
-    return problem_.regions.empty() &&
+    return problem_.regions.empty() && problem_.blocks.empty() &&
            std::find(problem_.may_begin.begin(), problem_.may_begin.end(), false) == problem_.may_begin.end();
   }
   // Those whose stages are at all of these places and no others. `info`: without schedule and places. `held`: bytes, of the whole

@@ -48,6 +48,7 @@ struct configuration {
 struct document {
   BOOST_HANA_DEFINE_STRUCT(document, (std::string, format), (int, version), (std::string, about), (std::vector<int>, chain),
                            (std::vector<int>, may_begin),                            // 0 or 1; absent: with any
+                           (std::optional<std::vector<int>>, blocks),                // absent: stages of any lengths
                            (std::optional<std::vector<std::vector<int>>>, regions),  // first and last device; absent: any
                            (std::optional<double>, limit),                           // absent: none
                            (std::vector<space_file::table>, tables), (std::vector<space_file::shape>, shapes),
@@ -67,6 +68,7 @@ inline space_file::document describe_space(problem const& p, std::string about) 
   d.about = std::move(about);
   d.chain = p.chain;
   d.may_begin.assign(p.may_begin.begin(), p.may_begin.end());
+  if (!p.blocks.empty()) d.blocks = p.blocks;
   if (!p.regions.empty()) d.regions.emplace();
   for (device_range const& r : p.regions) d.regions->push_back({r.first, r.last});
   if (p.limit != infinite) d.limit = p.limit;
@@ -190,6 +192,7 @@ inline problem problem_of(space_file::document const& d) {
   problem p;
   p.chain = d.chain;
   p.may_begin.assign(d.may_begin.begin(), d.may_begin.end());
+  p.blocks = d.blocks.value_or(std::vector<int>{});
   for (std::vector<int> const& r : d.regions.value_or(std::vector<std::vector<int>>{})) {
     if (r.size() != 2) throw_error({"regions has an entry of ", r.size(), " numbers; it is the first and the last device"});
     p.regions.push_back({r[0], r[1]});

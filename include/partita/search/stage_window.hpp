@@ -121,7 +121,7 @@ class stage_window {
   static double between(std::vector<double> const& sums, int begin, int end) {
     return sums[static_cast<std::size_t>(end)] - sums[static_cast<std::size_t>(begin)];
   }
-  bool begins(int b) const { return b == 0 || p_.begins(b); }
+  bool begins(int b) const { return b == 0 || p_.begins(b, stages_); }
   int far(int s, int b) const { return far_[static_cast<std::size_t>(s)][static_cast<std::size_t>(b)]; }
   std::size_t at(int s, int b) const {
     return static_cast<std::size_t>(s) * static_cast<std::size_t>(n_ + 1) + static_cast<std::size_t>(b);
