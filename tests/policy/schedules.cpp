@@ -6,6 +6,8 @@
 #include <map>
 #include <set>
 
+#include <partita/search/problem.hpp>
+
 #include "../support/simulated_order.hpp"
 
 namespace pt = partita;
@@ -94,6 +96,23 @@ struct played {
     CHECK(now == 0);
     return most;
   }
+  // As forwards and gradients of inputs begin: pairs whose gradient of the input is not made yet, and others whose gradient of
+  // the weight is not; the most of each.
+  pt::spaces::in_flight_counts in_flight(int stage) const {
+    pt::spaces::in_flight_counts now{0, 0}, most{0, 0};
+    for (turn const& t : stages[static_cast<std::size_t>(stage)]) {
+      if (t.kind == weight) {
+        --now.waiting;
+        continue;
+      }
+      now.whole += t.kind == forward;
+      most = {std::max(most.whole, now.whole), std::max(most.waiting, now.waiting)};
+      if (t.kind != input) continue;
+      --now.whole;
+      ++now.waiting;
+    }
+    return most;
+  }
   std::string words(int stage) const {
     std::string s;
     for (turn const& t : stages[static_cast<std::size_t>(stage)])
@@ -165,6 +184,10 @@ TEST_CASE("zero bubble: H1 and H2 wait and hold as published") {
       for (int s = 0; s < stages; ++s) {
         CHECK(h1.held(s) == stages);
         CHECK(h2.held(s) == 2 * stages - 1);
+        // As a search counts it.
+        using rule = pt::spaces::pipeline_schedule;
+        CHECK(h1.in_flight(s) == rule{rule::weights_behind}.in_flight(s, stages, micro));
+        CHECK(h2.in_flight(s) == rule{rule::weights_twice_behind}.in_flight(s, stages, micro));
       }
       if (d.forward == 1 && d.input == 1) {
         // 1F1B with the halves together: (p - 1)(TF + TB + TW).

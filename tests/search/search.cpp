@@ -100,6 +100,8 @@ template <class Model> void try_needs(Model const& of, constraints const& given)
         CHECK(least.step <= own.step * rounding);
         CHECK(least.held <= own.held * rounding);
         CHECK((v.replays ? least.flight_again : least.flight_kept) <= own.flight * rounding);
+        if (configured.schedule.in_flight(configured.stages - 1, configured.stages, needs.micro_batches).waiting > 0)
+          CHECK(least.waiting <= own.waiting * rounding);
       }
     // In the memory that the point takes nothing is faster than the bound.
     const spaces::total t = spaces::time_and_memory(p, s, x);
@@ -119,6 +121,7 @@ TEST_CASE("what a segment needs at the least, known before any table is made, is
   given.schedules = {schedule_kind::zero_bubble_h1, schedule_kind::zero_bubble_h2, schedule_kind::interleaved,
                      schedule_kind::gpipe};
   try_needs(model{}, given);
+  try_needs(model_with_views{}, given);
   given = {};
   given.coshard = {2, 4};
   try_needs(model{}, given);

@@ -83,7 +83,7 @@ class random_space {
       all.limits.push_back(most);
     }
     for (std::size_t k = 0; k < s.grids.front().kinds.size(); ++k) {
-      segment_needs x{infinite, infinite, infinite, infinite, infinite, infinite};
+      segment_needs x{infinite, infinite, infinite, infinite, infinite, infinite, infinite};
       for (grid_choice const& grid : s.grids)
         for (variant const& v : grid.kinds[k]) {
           bool has_twin = false;
@@ -96,6 +96,7 @@ class random_space {
             if (v.replays) x.again = std::min(x.again, c.forward);
             x.step = std::min(x.step, c.step);
             x.held = std::min(x.held, c.held);
+            x.waiting = std::min(x.waiting, c.waiting);
             double& flight = v.replays ? x.flight_again : x.flight_kept;
             flight = std::min(flight, in_stage.flight);
           });
@@ -207,6 +208,7 @@ class random_space {
     if (chance(2)) c.step = pick(0, 8);
     if (!of_pair) c.held = pick(0, most_memory_);
     if (chance(2)) c.kept = pick(0, most_memory_);
+    if (chance(3)) c.waiting = pick(0, most_memory_);
     if (chance(of_pair ? 4 : 2)) c.transient = pick(0, 2 * most_memory_);
     return c;
   }

@@ -21,7 +21,7 @@ inline void check_table(table const& t, word where) {
     if (p.a == p.b) throw_error({where, ": variable ", p.a, " is paired with itself"});
   auto finite = [&](cost_list const& all) {
     for (std::size_t i = 0; i < all.size(); ++i)
-      for (const cost c = all[i]; double x : {c.forward, c.backward, c.step, c.held, c.entry, c.kept, c.transient})
+      for (const cost c = all[i]; double x : {c.forward, c.backward, c.step, c.held, c.entry, c.kept, c.waiting, c.transient})
         if (!std::isfinite(x) || x < 0) throw_error({where, ": a cost is ", x, "; they are 0 or more"});
   };
   finite(t.own);

@@ -221,7 +221,7 @@ class stage_classes {
     r.entry = options.front();
     r.exit = options.back();
     r.cost = cost_in_stage(cost_of(x.costs(), options.data()), x.replays());
-    r.memory = r.cost.held + s_.in_flight() * r.cost.flight;
+    r.memory = bytes_held(r.cost, s_.in_flight());
     r.chosen = {x.variant(), std::move(options)};
     return r;
   }

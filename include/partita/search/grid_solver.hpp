@@ -63,12 +63,12 @@ class grid_solver {
   }
   std::vector<std::vector<piece>> const& kinds() const { return kinds_; }
   std::vector<piece>& kind(int k) { return kinds_[static_cast<std::size_t>(k)]; }
-  static weights weigh(aim a, double mu, int in_flight, bool replays) {
-    return {replays ? 2 * a.time : a.time, a.time, a.step, mu, mu * in_flight, replays ? 0 : mu * in_flight};
+  static weights weigh(aim a, double mu, in_flight_counts n, bool replays) {
+    return {replays ? 2 * a.time : a.time, a.time, a.step, mu, mu * n.whole, replays ? 0 : mu * n.whole, mu * n.waiting};
   }
   // The cheapest way through a segment, kept or run again, by variants that need no more than a level while they run.
-  matrix const& block(int kind_id, bool replays, double level, aim a, double mu, int in_flight) {
-    if (mu == 0) in_flight = 1;  // it makes no difference then
+  matrix const& block(int kind_id, bool replays, double level, aim a, double mu, in_flight_counts in_flight) {
+    if (mu == 0) in_flight = {};  // it makes no difference then
     const key k{kind_id, replays, level, a.time, a.step, mu, in_flight};
     const auto known = blocks_.find(k);
     if (known != blocks_.end()) return known->second;
@@ -81,7 +81,7 @@ class grid_solver {
     return blocks_.emplace(k, std::move(r)).first->second;
   }
   // The cheapest ways through a stretch, segments kept or run again, whatever they need while they run.
-  matrix through_all(std::vector<run_of_segments> const& runs, aim a, double mu, int in_flight) {
+  matrix through_all(std::vector<run_of_segments> const& runs, aim a, double mu, in_flight_counts in_flight) {
     matrix all;
     for (run_of_segments const& r : runs) {
       int doublings = 0;
@@ -105,16 +105,16 @@ class grid_solver {
   }
   // The least of all ways through a segment, without a limit.
   double least(int kind_id, aim a) {
-    double least = block(kind_id, false, infinite, a, 0, 1).least();
+    double least = block(kind_id, false, infinite, a, 0, {}).least();
     for (piece& x : kind(kind_id))
-      if (x.replays && !x.has_kept_twin) least = std::min(least, x.by->run(weigh(a, 0, 1, true)).least());
+      if (x.replays && !x.has_kept_twin) least = std::min(least, x.by->run(weigh(a, 0, {}, true)).least());
     return least;
   }
   // No way through the segment is worth more.
   double most(int kind_id, aim a) {
     double most = 0;
     for (piece& x : kind(kind_id)) {
-      const weights w = weigh(a, 0, 1, x.replays);
+      const weights w = weigh(a, 0, {}, x.replays);
       table const& t = x.by->of();
       double sum = 0;
       auto largest = [&](cost_list const& costs, std::size_t first, std::size_t count) {
@@ -146,8 +146,8 @@ class grid_solver {
 
  private:
   // 2 to the power of `doublings` equal segments.
-  matrix const& power(int kind_id, int doublings, aim a, double mu, int in_flight) {
-    if (mu == 0) in_flight = 1;
+  matrix const& power(int kind_id, int doublings, aim a, double mu, in_flight_counts in_flight) {
+    if (mu == 0) in_flight = {};
     const key k{kind_id, false, doublings, a.time, a.step, mu, in_flight};
     if (const auto known = powers_.find(k); known != powers_.end()) return known->second;
     matrix r;
@@ -165,7 +165,7 @@ class grid_solver {
     return powers_.emplace(k, std::move(r)).first->second;
   }
 
-  using key = std::tuple<int, bool, double, double, double, double, int>;
+  using key = std::tuple<int, bool, double, double, double, double, in_flight_counts>;
   std::vector<std::vector<piece>> kinds_;
   std::map<key, matrix> blocks_, powers_;
 };

@@ -35,12 +35,18 @@ inline std::vector<std::int64_t> signature(graph_data const& g, segment const& s
     put(reinterpret_cast<std::intptr_t>(x.info));
     put(x.rule);
     put(x.backward.size());
+    for (caused_op const& b : x.backward)
+      for (int i = 0; i < b.info->input_count; ++i) {
+        put(b.waits_with[i]);
+        put(b.waits_again[i]);
+      }
     for (searched_input const& in : x.inputs) {
       const auto from = where(in.tensor);
       put(from.first);
       put(from.second);
       put(in.weight);
       put(in.backward_reads);
+      put(in.weights_read);
     }
     for (searched_weight const& w : x.weights) {
       put(w.owned);
@@ -52,7 +58,9 @@ inline std::vector<std::int64_t> signature(graph_data const& g, segment const& s
       put(w.updates.size());
     }
     for (int o = 0; o < x.info->output_count; ++o) {
-      for (bool kept : {x.output_kept[o], x.output_read_by_own[o], x.output_read_inside[o]}) put(kept);
+      for (bool kept : {x.output_kept[o], x.output_read_by_own[o], x.output_read_inside[o], x.weights_read_output[o],
+                        x.own_weights_read_output[o]})
+        put(kept);
       made.push_back({g.ops[x.op].first_output + o, {static_cast<int>(k), o}});
     }
   }

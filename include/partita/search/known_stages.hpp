@@ -34,7 +34,8 @@ class shape_solver {
 // A stretch of segments as a stage on a grid. Bounds by entry and exit: no way takes less time per micro-batch, is worth
 // less, is worth less with a quarter of the step.
 struct known_stage {
-  int in_flight = 0, grid = 0;
+  in_flight_counts in_flight;
+  int grid = 0;
   std::vector<run_of_segments> runs;
   matrix time, worth, mixed;
   bool fits = false;                           // as far as is known
@@ -58,7 +59,7 @@ class known_stages {
   known_stages(shape_solver& s, problem const& p, bool alone)
       : s_(s), p_(p), alone_(alone), worth_{static_cast<double>(s.of().micro_batches), 1} {}
 
-  known_stage& of(int in_flight, int grid, int sequence, sequences const& q) {
+  known_stage& of(in_flight_counts in_flight, int grid, int sequence, sequences const& q) {
     auto& here = all_[{in_flight, grid}];
     if (here.size() <= static_cast<std::size_t>(sequence)) here.resize(static_cast<std::size_t>(sequence) + 1);
     auto& place = here[static_cast<std::size_t>(sequence)];
@@ -94,9 +95,9 @@ class known_stages {
   double limit_of(known_stage const& x) const { return p_.limit_on(s_.of().grids[static_cast<std::size_t>(x.grid)]); }
   void bound_without_limit(known_stage& x) {
     grid_solver& g = s_.grid(x.grid);
-    x.time = g.through_all(x.runs, {1, 0}, 0, 1);
-    x.worth = g.through_all(x.runs, worth_, 0, 1);
-    x.mixed = alone_ ? x.worth : g.through_all(x.runs, {worth_.time, worth_.step / 4}, 0, 1);
+    x.time = g.through_all(x.runs, {1, 0}, 0, {});
+    x.worth = g.through_all(x.runs, worth_, 0, {});
+    x.mixed = alone_ ? x.worth : g.through_all(x.runs, {worth_.time, worth_.step / 4}, 0, {});
     if (const double limit = limit_of(x); limit < infinite) {
       const matrix lean = g.through_all(x.runs, {0, 0}, 1, x.in_flight);
       const double room = (limit - g.least_running(x.runs)) * (1 + 1e-12);
@@ -123,8 +124,8 @@ class known_stages {
   bool alone_;  // stages are whole pipelines
   aim worth_;
   // By micro-batches in flight and grid: stages by sequence, multipliers.
-  std::map<std::pair<int, int>, std::vector<std::unique_ptr<known_stage>>> all_;
-  std::map<std::pair<int, int>, std::vector<double>> multipliers_;
+  std::map<std::pair<in_flight_counts, int>, std::vector<std::unique_ptr<known_stage>>> all_;
+  std::map<std::pair<in_flight_counts, int>, std::vector<double>> multipliers_;
 };
 
 }  // namespace partita::spaces

@@ -63,11 +63,19 @@ class least_figures {
           }
           return prices_->least_share(work_of(f, extents), n, turns);
         };
-        for (caused_op const& b : x.backward) k.seconds += share(*b.info, b.wholes);
+        for (caused_op const& b : x.backward) {
+          k.seconds += share(*b.info, b.wholes);
+          for (int i = 0; i < b.info->input_count; ++i)
+            if (b.waits_with[i] && !b.waits_again[i])
+              k.waiting += elements_of(b.info->input(i), extents) * static_cast<double>(size_of(b.info->input(i).type)) / n;
+        }
         forward += share(*x.info, x.wholes);
         for (int o = 0; o < x.info->output_count; ++o)
-          if (x.output_kept[o] && !x.info->is_view)
-            kept += elements_of(x.info->outputs[o], extents) * static_cast<double>(size_of(x.info->outputs[o].type)) / n;
+          if (x.output_kept[o] && !x.info->is_view) {
+            const double bytes = elements_of(x.info->outputs[o], extents) * static_cast<double>(size_of(x.info->outputs[o].type));
+            kept += bytes / n;
+            if (waits(s, x, o)) k.waiting += bytes / n;
+          }
         for (searched_weight const& w : x.weights) {
           for (caused_op const& t : w.term_conversions) k.seconds += prices_->least_share(work_of(*t.info, t.wholes), n);
           for (caused_op const& u : w.conversions) k.step += prices_->least_share(work_of(*u.info, u.wholes), n);
@@ -101,6 +109,15 @@ class least_figures {
   }
 
  private:
+  // Does an output wait for the gradients of weights, counted in this segment (option_costs.hpp, tables.hpp)?
+  bool waits(segment const& s, searched_op const& x, int output) const {
+    const int tensor = model_.graph->ops[x.op].first_output + output;
+    return x.own_weights_read_output[output] || (x.weights_read_output[output] && !x.output_read_inside[output]) ||
+           std::any_of(s.ops.begin(), s.ops.end(), [&](searched_op const& reader) {
+             return std::any_of(reader.inputs.begin(), reader.inputs.end(),
+                                [&](searched_input const& in) { return in.weights_read && in.tensor == tensor; });
+           });
+  }
   // Segments of a kind have the same figure.
   template <class Figure> std::vector<double> of_kinds(Figure&& of) const {
     std::vector<double> all;

@@ -76,7 +76,7 @@ class least_on_grids {
     return least;
   }
   // Under an aim and a price of a byte.
-  double priced(int kind, aim a, double price, int in_flight) const {
+  double priced(int kind, aim a, double price, in_flight_counts in_flight) const {
     double least = infinite;
     for (int g : grids_) least = std::min(least, s_.grid(g).through_all({{kind, 1}}, a, price, in_flight).least());
     return least;

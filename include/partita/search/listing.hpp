@@ -187,7 +187,7 @@ class stage_listing {
   void add_column(grid_solver::piece& x, std::vector<int> const& options, std::vector<column>& into) {
     const segment_cost s = cost_in_stage(cost_of(x.by->of(), options.data()), x.replays);
     if (s.replay > s_.limit()) return;
-    const double memory = s.held + s_.in_flight() * s.flight;
+    const double memory = bytes_held(s, s_.in_flight());
     for (column const& o : into)
       if (o.time <= s.time && o.step <= s.step && o.memory <= memory && o.running <= s.replay) return;
     std::erase_if(into, [&](column const& o) {

@@ -60,13 +60,31 @@ class option_costs {
       const double bytes = bytes_of(f.outputs[o]);
       outputs += bytes;
       if (x.output_read_by_own[o] || (x.output_kept[o] && !x.output_read_inside[o])) r.kept += bytes;
+      if (splits() && (x.own_weights_read_output[o] || (x.weights_read_output[o] && !x.output_read_inside[o])))
+        r.waiting += bytes;
       if (along < 0) continue;
       if (f.outputs[o].find(along) < 0) r.forward += (times - 1) * grid_.of().pass_over(3 * bytes);
       else outputs += (times - 1) / 2 * bytes;  // its gradient may be there for all turns
     }
     r.transient = inputs + 2 * outputs;
-    if (how_.fills > 0) fill_bubbles(r, x, pieces, converted);
+    if (splits()) fill_bubbles(r, x, c, pieces, converted);
     return r;
+  }
+  // Gradients of weights are made apart from those of inputs, later.
+  bool splits() const { return how_.fills > 0; }
+  // Bytes of gradients that those of an op's weights wait with, of those for which the op before it waits or of the others. The
+  // former are copies where the two are cut in different ways.
+  double waiting_gradients(searched_op const& x, cut_option const& c, bool again) const {
+    std::size_t pieces[max_dims]{};
+    for (int d = 0; d < x.info->dim_count; ++d)
+      pieces[d] = ceiling(cuts_.extent_of(x.wholes[d], x.is_batch[d]), cuts_.pieces_on(c, d));
+    double bytes = 0;
+    for (caused_op const& b : x.backward)
+      for (int i = 0; i < b.info->input_count && b.of_weights; ++i)
+        if (b.waits_with[i] && b.waits_again[i] == again)
+          bytes +=
+              elements_of(b.info->input(i), extents_of(b, pieces).data()) * static_cast<double>(size_of(b.info->input(i).type));
+    return bytes;
   }
   // Bytes of an output as a device makes it.
   double output_bytes(searched_op const& x, cut_option const& c, int output) const {
@@ -121,19 +139,17 @@ class option_costs {
   }
 
  private:
-  // Gradients that those of weights are made from wait with them, beside what the forward pass has kept.
+  // Gradients that those of weights are made from wait with them. Of the one micro-batch whose gradients of inputs are being made
+  // they may be there beside all that the forward pass has kept.
   // With TW for the gradients of weights, k of them fill: a step takes sum_s (t_s - k TW_s) + max_s ((m - 1) t_s + k TW_s + g_s),
   // which is as if t_s were shorter by k TW_s, and the step longer by m k TW_s.
-  void fill_bubbles(cost& r, searched_op const& x, std::size_t const* pieces, double converted) const {
+  void fill_bubbles(cost& r, searched_op const& x, cut_option const& c, std::size_t const* pieces, double converted) const {
     double of_weights = converted;
     for (caused_op const& b : x.backward)
-      if (b.of_weights) {
-        of_weights += seconds_of(b, pieces);
-        const std::array<std::size_t, max_dims> extents = extents_of(b, pieces);
-        for (int i = 0; i < b.info->input_count; ++i)
-          if (b.waits_with[i])
-            r.kept += elements_of(b.info->input(i), extents.data()) * static_cast<double>(size_of(b.info->input(i).type));
-      }
+      if (b.of_weights) of_weights += seconds_of(b, pieces);
+    const double waiting = waiting_gradients(x, c, false);
+    r.waiting += waiting;
+    r.held += waiting;
     const double filled = std::min(how_.fills * of_weights, r.forward + r.backward);
     r.step += how_.micro_batches * filled;
     const double backward = std::min(filled, r.backward);

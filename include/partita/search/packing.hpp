@@ -2,9 +2,9 @@
 // before any table is made, and costs a few operations per stage. Segments are taken apart from their order.
 //
 // A stage with w micro-batches in flight holds c (h + w e) + (c - r) w k bytes for c equal segments of which r run again: h of
-// each held the whole step long, e per micro-batch in any case, k more where it is kept. Three lines bound c: the time of c
-// segments that are kept, the memory of c that all run again, and the sum of time and memory weighed so that r drops out. The c
-// of all stages must add up to the chain.
+// each held the whole step long and by micro-batches that wait, e per micro-batch in any case, k more where it is kept. Three
+// lines bound c: the time of c segments that are kept, the memory of c that all run again, and the sum of time and memory weighed
+// so that r drops out. The c of all stages must add up to the chain.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -18,14 +18,14 @@ namespace partita::spaces {
 // Time and memory of a segment in one number: no way through it has a smaller `load * seconds + price * bytes`, with so many
 // micro-batches in flight.
 struct priced_segment {
-  int in_flight = 1;
+  in_flight_counts in_flight;
   double load = 1, price = 0, cost = 0;
 };
 
 class stage_packing {
  public:
-  // Prices for some numbers in flight, in rising order. Between two of them costs are no less than the line through both, as
-  // the least of linear functions is.
+  // Prices for some numbers in flight, in rising order of whole ones. Between two of them costs are no less than the line through
+  // both, as the least of linear functions is, where no fewer wait than on that line.
   using prices = std::vector<priced_segment>;
 
   // `counts`: per kind, how many segments of the chain are of it. `limit`: bytes of a device, wherever it is.
@@ -34,7 +34,7 @@ class stage_packing {
                 std::vector<prices> const& priced = {}, double running = 0)
       : needs_(needs), m_(needs.micro_batches), fill_(c.schedule.fill) {
     struct place {
-      int in_flight;
+      in_flight_counts in_flight;
       double limit;
       bool operator<(place const& o) const { return std::tie(o.in_flight, o.limit) < std::tie(in_flight, limit); }
     };
@@ -58,9 +58,9 @@ class stage_packing {
   // The kind of segment that takes the longest in all.
   int main_kind() const { return static_cast<int>(main_); }
   // Seconds of load that a byte is worth where some segments run again and others do not; or where time and memory weigh alike.
-  double price_of_byte(int w) const {
+  double price_of_byte(in_flight_counts w) const {
     if (trades()) return worth_of_byte(w);
-    const double bytes = main().held + w * flight_again();
+    const double bytes = lean(main(), w, flight_again());
     return bytes > 0 ? load(main()) / bytes : 0;
   }
   // No plan takes less than this, or than `at_least`. What is `enough` need not be exceeded.
@@ -86,7 +86,7 @@ class stage_packing {
     double load = 0, price = 0;
   };
   struct lines {
-    int in_flight = 1;
+    in_flight_counts in_flight;
     double limit = infinite;
     std::vector<line> all;
     double free = infinite, again = 0;  // so many fit kept; every one more makes so many run again
@@ -97,20 +97,26 @@ class stage_packing {
   bool trades() const { return main().again > 0 && main().flight_kept > main().flight_again; }
   double flight_again() const { return std::min(main().flight_kept, main().flight_again); }
   // Seconds of load that a byte is worth where some segments run again and others do not.
-  double worth_of_byte(int w) const { return (m_ - fill_) * main().again / (w * (main().flight_kept - main().flight_again)); }
+  double worth_of_byte(in_flight_counts w) const {
+    return (m_ - fill_) * main().again / (w.whole * (main().flight_kept - main().flight_again));
+  }
+  // Bytes of a segment that has so many per micro-batch.
+  static double lean(segment_needs const& x, in_flight_counts w, double flight) {
+    return x.held + w.whole * flight + w.waiting * x.waiting;
+  }
 
-  void add_stage(int w, double limit, std::vector<prices> const& priced) {
+  void add_stage(in_flight_counts w, double limit, std::vector<prices> const& priced) {
     lines x;
     x.in_flight = w;
     x.limit = limit;
     if (limit < infinite) {
-      const double lean = main().held + w * flight_again();
-      add_line(x, {w, 0, 1, lean}, limit);
+      const double least = lean(main(), w, flight_again());
+      add_line(x, {w, 0, 1, least}, limit);
       if (trades()) {
-        const double price = worth_of_byte(w), kept = w * (main().flight_kept - main().flight_again);
-        add_line(x, {w, 1, price, load(main()) + (m_ - fill_) * main().again + price * lean}, limit);
-        x.free = limit / (lean + kept);
-        x.again = 1 + lean / kept;
+        const double price = worth_of_byte(w), kept = w.whole * (main().flight_kept - main().flight_again);
+        add_line(x, {w, 1, price, load(main()) + (m_ - fill_) * main().again + price * least}, limit);
+        x.free = limit / (least + kept);
+        x.again = 1 + least / kept;
       }
       for (prices const& some : priced)
         if (!some.empty()) add_line(x, between(some, w), limit);
@@ -120,14 +126,17 @@ class stage_packing {
   static void add_line(lines& to, priced_segment const& x, double limit) {
     if (x.cost > 0 && x.cost < infinite) to.all.push_back({x.load / x.cost, x.price * limit / x.cost, x.load, x.price});
   }
-  static priced_segment between(prices const& some, int w) {
+  static priced_segment between(prices const& some, in_flight_counts w) {
     std::size_t k = 0;
-    while (k + 1 < some.size() && some[k].in_flight < w) ++k;
+    while (k + 1 < some.size() && some[k].in_flight.whole < w.whole) ++k;
     priced_segment const& b = some[k];
-    if (k == 0 || b.in_flight <= w) return b.in_flight == w ? b : priced_segment{};
+    if (k == 0 || b.in_flight.whole <= w.whole) return b.in_flight == w ? b : priced_segment{};
     priced_segment const& a = some[k - 1];
-    const double of_a = b.price * (b.in_flight - w), of_b = a.price * (w - a.in_flight), share = of_a / (of_a + of_b);
-    return {w, a.load, share * a.price + (1 - share) * b.price, share * a.cost + (1 - share) * b.cost};
+    const double of_a = b.price * (b.in_flight.whole - w.whole), of_b = a.price * (w.whole - a.in_flight.whole),
+                 share = of_a / (of_a + of_b), price = share * a.price + (1 - share) * b.price,
+                 waiting = share * a.price * a.in_flight.waiting + (1 - share) * b.price * b.in_flight.waiting;
+    if (waiting > price * w.waiting * (1 + 1e-12)) return {};
+    return {w, a.load, price, share * a.cost + (1 - share) * b.cost};
   }
   // In every line another kind of segment takes the place of at least so many of the main one.
   double share_of(segment_needs const& x) const {
@@ -135,8 +144,8 @@ class stage_packing {
     for (lines const& s : stages_)
       for (line const& l : s.all) {
         const double cost = l.load > 0 ? l.load / l.per_second : l.price * s.limit / l.at_none;
-        const double kept = l.load * load(x) + l.price * (x.held + s.in_flight * x.flight_kept);
-        const double again = l.load * (load(x) + (m_ - fill_) * x.again) + l.price * (x.held + s.in_flight * x.flight_again);
+        const double kept = l.load * load(x) + l.price * lean(x, s.in_flight, x.flight_kept);
+        const double again = l.load * (load(x) + (m_ - fill_) * x.again) + l.price * lean(x, s.in_flight, x.flight_again);
         least = std::min(least, std::min(kept, again) / cost);
       }
     return least < infinite ? least : 0;

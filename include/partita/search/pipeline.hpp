@@ -63,9 +63,9 @@ class configuration_solver {
     for (double factor : factors) {
       priced.emplace_back();
       for (int s = stages_, last = 0; s-- > 0;) {
-        const int w = c_.schedule.in_flight(s, stages_, s_.of().micro_batches);
-        if (w <= last || (s > 0 && w < 2 * last)) continue;
-        last = w;
+        const in_flight_counts w = c_.schedule.in_flight(s, stages_, s_.of().micro_batches);
+        if (w.whole <= last || (s > 0 && w.whole < 2 * last)) continue;
+        last = w.whole;
         priced_segment x{w, factor > 0 ? 1.0 : 0.0, factor > 0 ? factor * plain.price_of_byte(w) : 1, infinite};
         if (!(x.price > 0)) continue;
         x.cost = floor_.priced(plain.main_kind(), {x.load * (m_ - fill_), x.load}, x.price, w);
@@ -129,7 +129,7 @@ class configuration_solver {
   }
   // Looks at no more stages than it takes to have a chain of them. False: no chain fits, or none is fast enough.
   bool open_window(answer& a) {
-    window_.measure(floor_.of_kind(), floor_.worth(), floor_.room(stages_), [&](int in_flight, int kind) {
+    window_.measure(floor_.of_kind(), floor_.worth(), floor_.room(stages_), [&](in_flight_counts in_flight, int kind) {
       return floor_.priced(kind, {0, 0}, 1, in_flight);
     });
     double low = first_, high = known_ < infinite ? known_ : std::max(first_ * 2, 1e-300);
@@ -352,7 +352,7 @@ class configuration_solver {
   stage_window window_;
   known_stages known_stages_;
   std::map<stage_entry const*, std::unique_ptr<stage_classes>> classes_;
-  std::map<int, std::vector<double>> tried_;  // multipliers, by micro-batches in flight
+  std::map<in_flight_counts, std::vector<double>> tried_;  // multipliers, by micro-batches in flight
   std::optional<chain_finder> finder_;
 };
 

@@ -2,7 +2,8 @@
 // it comes from (a traced model and a cluster, a file, a random generator) a searcher does not know.
 //
 //   time    fill * sum_s t_s + max_s ((m - fill) t_s + g_s)             over stages s; m micro-batches
-//   memory  held_s + in_flight(s) * flight_s + max over segments of (replay + transient), for every stage, within the limits
+//   memory  held_s + whole(s) * flight_s + waiting(s) * waiting_s + max over segments of (replay + transient), for every stage,
+//           within the limits; whole and waiting: micro-batches in flight (in_flight_counts)
 //
 // t_s is the sum of seconds per micro-batch, g_s of seconds per step. The largest transient of a segment counts, and the
 // largest segment. A segment that is run again keeps its entry alone per micro-batch in flight; what it makes inside is
@@ -10,6 +11,7 @@
 #pragma once
 #include <algorithm>
 #include <array>
+#include <compare>
 #include <functional>
 #include <limits>
 #include <memory>
@@ -25,6 +27,7 @@ struct cost {
   double held = 0;                   // bytes, the whole step long
   double entry = 0;                  // bytes per micro-batch in flight, whether the segment is run again or not
   double kept = 0;                   // bytes per micro-batch in flight; where it is run again, while it runs
+  double waiting = 0;                // bytes per micro-batch that waits for the gradients of weights alone
   double transient = 0;              // bytes while one op runs
 
   cost& operator+=(cost const& o) {
@@ -34,20 +37,21 @@ struct cost {
     held += o.held;
     entry += o.entry;
     kept += o.kept;
+    waiting += o.waiting;
     transient = std::max(transient, o.transient);
     return *this;
   }
 };
 // What a component weighs in one number; transients have no weight.
-inline constexpr int weighed = 6;
+inline constexpr int weighed = 7, weight_of_kept = 5;
 using weights = std::array<double, weighed>;
 
 // Costs by component; one that is zero in all of them takes no room.
 class cost_list {
  public:
   void append(std::vector<cost> const& costs) {
-    constexpr double cost::*members[]{&cost::forward, &cost::backward, &cost::step,     &cost::held,
-                                      &cost::entry,   &cost::kept,     &cost::transient};
+    constexpr double cost::*members[]{&cost::forward, &cost::backward, &cost::step,    &cost::held,
+                                      &cost::entry,   &cost::kept,     &cost::waiting, &cost::transient};
     for (std::size_t k = 0; k < of_.size(); ++k) {
       std::vector<double>& component = of_[k];
       const auto member = members[k];
@@ -62,7 +66,7 @@ class cost_list {
   std::size_t size() const { return size_; }
   cost operator[](std::size_t i) const {
     auto at = [&](std::size_t k) { return of_[k].empty() ? 0.0 : of_[k][i]; };
-    return {at(0), at(1), at(2), at(3), at(4), at(5), at(6)};
+    return {at(0), at(1), at(2), at(3), at(4), at(5), at(6), at(7)};
   }
   double transient(std::size_t i) const { return of_[weighed].empty() ? 0.0 : of_[weighed][i]; }
   // The weighed sum of `count` costs from `first` on, added to `into`.
@@ -131,11 +135,12 @@ struct variant {
 };
 // What a segment adds to its stage.
 struct segment_cost {
-  double time = 0, step = 0, held = 0, flight = 0, replay = 0;  // replay: bytes that are there while this segment runs
+  double time = 0, step = 0, held = 0, flight = 0, waiting = 0;
+  double replay = 0;  // bytes that are there while this segment runs
 };
 inline segment_cost cost_in_stage(cost const& c, bool replays) {
-  if (replays) return {2 * c.forward + c.backward, c.step, c.held, c.entry, c.kept + c.transient};
-  return {c.forward + c.backward, c.step, c.held, c.entry + c.kept, c.transient};
+  if (replays) return {2 * c.forward + c.backward, c.step, c.held, c.entry, c.waiting, c.kept + c.transient};
+  return {c.forward + c.backward, c.step, c.held, c.entry + c.kept, c.waiting, c.transient};
 }
 
 // A device grid for a stage: per kind of segment its variants.
@@ -175,19 +180,35 @@ struct shape {
   }
 };
 
+// Micro-batches that a stage holds something of, at once.
+struct in_flight_counts {
+  int whole = 1;    // of so many, all that the forward pass has kept
+  int waiting = 0;  // of so many more, what the gradients of weights are made from
+  auto operator<=>(in_flight_counts const&) const = default;
+};
+// Bytes but for what is there while it runs.
+inline double bytes_held(segment_cost const& c, in_flight_counts n) {
+  return c.held + n.whole * c.flight + n.waiting * c.waiting;
+}
+
 struct pipeline_schedule {
-  // Micro-batches in flight at stage s of p: all m, or p - s; as at the first stage at all of them, p or 2 p - 1; or, where a
-  // stage has chunks, what the first chunk holds at most.
-  enum rule { all, stages_behind, stages, twice_stages, chunks_behind };
+  // Micro-batches in flight at stage s of p: all m; p - s; the same, and s that wait for gradients of weights, or twice as many
+  // ahead and waiting; or, where a stage has chunks, what the first chunk holds at most.
+  enum rule { all, stages_behind, weights_behind, weights_twice_behind, chunks_behind };
   rule holds = stages_behind;
   double fill = 1;  // how much of a stage's time per micro-batch the others wait for (1 / chunks)
   int chunks = 1;
-  int in_flight(int stage, int of_stages, int micro_batches) const {
+  in_flight_counts in_flight(int stage, int of_stages, int micro_batches) const {
+    // Stage s runs k (p - 1 - s) forwards ahead and delays gradients of weights by k s micro-batches (policy/schedule.hpp).
+    auto delayed = [&](int times) {
+      return in_flight_counts{std::min(micro_batches, times * (of_stages - 1 - stage) + 1),
+                              std::min(micro_batches, times * stage)};
+    };
     switch (holds) {
-      case all: return micro_batches;
-      case stages_behind: return std::min(micro_batches, of_stages - stage);
-      case stages: return std::min(micro_batches, of_stages);
-      case twice_stages: return std::min(micro_batches, 2 * of_stages - 1);
+      case all: return {micro_batches, 0};
+      case stages_behind: return {std::min(micro_batches, of_stages - stage), 0};
+      case weights_behind: return delayed(1);
+      case weights_twice_behind: return delayed(2);
       default: break;
     }
     // Rounds of p micro-batches or a few more pass a chunk, then the next one (policy/schedule.hpp). When the last chunk's
@@ -195,7 +216,7 @@ struct pipeline_schedule {
     // before are run backwards: the first chunk has gained most by then.
     const int rounds = std::max(1, micro_batches / of_stages), round = (micro_batches + rounds - 1) / rounds;
     const int forwards = 2 * (chunks - 1) * round + 2 * (of_stages - 1 - stage) + 1;
-    return std::min(micro_batches, forwards / (round * chunks) * round + std::min(round, forwards % (round * chunks)));
+    return {std::min(micro_batches, forwards / (round * chunks) * round + std::min(round, forwards % (round * chunks))), 0};
   }
 };
 struct configuration {
@@ -212,6 +233,7 @@ struct segment_needs {
   double held = 0;          // bytes
   double flight_kept = 0;   // bytes per micro-batch in flight
   double flight_again = 0;  // the same where it is run again
+  double waiting = 0;       // bytes per micro-batch that waits for the gradients of weights alone
 };
 struct shape_needs {
   int micro_batches = 1;
@@ -286,7 +308,8 @@ inline total time_and_memory(problem const& p, shape const& s, choice const& x) 
   for (int k = 0; k < stages; ++k) {
     stage_choice const& stage = x.stages[static_cast<std::size_t>(k)];
     stage_total t;
-    double held = 0, flight = 0, running = 0;
+    segment_cost all;
+    double running = 0;
     for (std::size_t i = 0; i < stage.segments.size(); ++i) {
       const int kind = p.chain[static_cast<std::size_t>(stage.begin) + i];
       segment_choice const& chosen = stage.segments[i];
@@ -295,8 +318,9 @@ inline total time_and_memory(problem const& p, shape const& s, choice const& x) 
       const segment_cost add = cost_in_stage(cost_of(*v.costs, chosen.options.data()), v.replays);
       t.time += add.time;
       t.step += add.step;
-      held += add.held;
-      flight += add.flight;
+      all.held += add.held;
+      all.flight += add.flight;
+      all.waiting += add.waiting;
       running = std::max(running, add.replay);
     }
     if (k > 0) {
@@ -304,7 +328,7 @@ inline total time_and_memory(problem const& p, shape const& s, choice const& x) 
       t.time += s.crossing(before.grid, stage.grid, p.chain[static_cast<std::size_t>(stage.begin)],
                            before.segments.back().options.back(), stage.segments.front().options.front());
     }
-    t.memory = held + c.schedule.in_flight(k, stages, s.micro_batches) * flight + running;
+    t.memory = bytes_held(all, c.schedule.in_flight(k, stages, s.micro_batches)) + running;
     sum += t.time;
     largest = std::max(largest, (s.micro_batches - c.schedule.fill) * t.time + t.step);
     r.memory = std::max(r.memory, t.memory);

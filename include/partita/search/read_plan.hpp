@@ -235,11 +235,12 @@ class plan_reader {
       std::vector<int> entry, before;  // per exit the entry; per entry the exit before
     };
     std::vector<passed> way;
-    std::map<std::pair<std::pair<table const*, int>, std::vector<options>>, std::unique_ptr<eliminator>> known;
+    std::map<std::pair<std::pair<table const*, in_flight_counts>, std::vector<options>>, std::unique_ptr<eliminator>> known;
     std::vector<double> left;
     for (std::size_t k = 0; k < x.stages.size(); ++k) {
       stage_choice const& stage = x.stages[k];
-      const int in_flight = lean ? c.schedule.in_flight(static_cast<int>(k), stages_, s.micro_batches) : 1;
+      const in_flight_counts in_flight =
+          lean ? c.schedule.in_flight(static_cast<int>(k), stages_, s.micro_batches) : in_flight_counts{};
       const aim a = lean ? aim{0, 0} : aim{static_cast<double>(s.micro_batches), 1};
       for (std::size_t i = 0; i < stage.segments.size(); ++i) {
         const int kind = p_.chain[static_cast<std::size_t>(stage.begin) + i];

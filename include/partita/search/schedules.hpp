@@ -35,8 +35,8 @@ struct searched_schedule {
     switch (kind) {
       case schedule_kind::gpipe: return {pipeline_schedule::all, 1, 1};
       case schedule_kind::interleaved: return {pipeline_schedule::chunks_behind, 1.0 / chunks, chunks};
-      case schedule_kind::zero_bubble_h1: return {pipeline_schedule::stages, 1, 1};
-      case schedule_kind::zero_bubble_h2: return {pipeline_schedule::twice_stages, 1, 1};
+      case schedule_kind::zero_bubble_h1: return {pipeline_schedule::weights_behind, 1, 1};
+      case schedule_kind::zero_bubble_h2: return {pipeline_schedule::weights_twice_behind, 1, 1};
       default: return {};
     }
   }

@@ -9,7 +9,7 @@ namespace partita::spaces {
 
 class segment_class {
  public:
-  segment_class(int kind, grid_solver::piece& of, int in_flight)
+  segment_class(int kind, grid_solver::piece& of, in_flight_counts in_flight)
       : kind_(kind),
         in_flight_(in_flight),
         of_(&of),
@@ -120,11 +120,11 @@ class segment_class {
     }
     return sum;
   }
-  double bytes_of(cost const& c) const { return c.held + in_flight_ * (c.entry + (replays() ? 0 : c.kept)); }
+  double bytes_of(cost const& c) const { return bytes_held(cost_in_stage(c, replays()), in_flight_); }
   weights weigh(aim worth, double mu, double share) const {
     const double byte = mu == infinite ? 1 : mu;
     weights w = grid_solver::weigh(mu == infinite ? aim{0, 0} : worth, byte, in_flight_, replays());
-    if (replays()) w.back() = byte * share;
+    if (replays()) w[weight_of_kept] = byte * share;
     return w;
   }
   eliminator& solver() { return by_ ? *by_ : *of_->by; }
@@ -133,7 +133,8 @@ class segment_class {
     at_.clear();
   }
 
-  int kind_, in_flight_;
+  int kind_;
+  in_flight_counts in_flight_;
   grid_solver::piece* of_;
   double transient_, kept_;  // bytes at the least; kept: while it runs again
   std::vector<eliminator::left_out> without_;

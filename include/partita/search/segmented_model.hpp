@@ -14,8 +14,10 @@ struct caused_op {
   op_info const* info = nullptr;
   int letter[max_dims]{};  // of the forward op, or -1
   std::size_t wholes[max_dims]{};
-  bool of_weights = false;        // the gradients of parameters alone wait for it
-  bool waits_with[max_inputs]{};  // an input that is a gradient, and of the ops that such ops wait with this is the first
+  bool of_weights = false;         // the gradients of parameters alone wait for it
+  bool waits_with[max_inputs]{};   // an input that is a gradient
+  bool waits_again[max_inputs]{};  // one of them with which the op waits that makes what the forward op reads: the same or its
+                                   // copy
 };
 struct searched_weight {
   int op = -1;                    // the parameter
@@ -37,6 +39,7 @@ struct searched_input {
   bool activation = false;      // made by an op of the chain
   int weight = -1;              // into searched_op::weights
   bool backward_reads = false;  // an op that this one causes reads it
+  bool weights_read = false;    // one that the gradients of parameters alone wait for does
 };
 struct searched_op {
   int op = -1;
@@ -50,9 +53,12 @@ struct searched_op {
   bool output_kept[max_outputs]{};         // some backward op reads it
   bool output_read_by_own[max_outputs]{};  // one that this op causes does, as it is made
   bool output_read_inside[max_outputs]{};  // that, or one that a reader in the same segment causes
-  int turns_along = -1;                    // the letter along which its block can be cut in time (co-shard), or -1
-  bool turns_last = false;                 // no later op of the block has a letter of another axis for it
-  int rule = 0;                            // which constraints it has: kinds of segments differ where these do
+  // The same of backward ops that the gradients of parameters alone wait for.
+  bool weights_read_output[max_outputs]{};
+  bool own_weights_read_output[max_outputs]{};
+  int turns_along = -1;     // the letter along which its block can be cut in time (co-shard), or -1
+  bool turns_last = false;  // no later op of the block has a letter of another axis for it
+  int rule = 0;             // which constraints it has: kinds of segments differ where these do
 };
 struct searched_tensor {
   int tensor = -1;

@@ -71,21 +71,25 @@ class segmenter {
   }
   void collect_caused() {
     of_gradients_.assign(at(g_.ops.size), false);
-    waited_.assign(at(g_.tensors.size), false);
+    waits_first_.assign(at(g_.tensors.size), -1);
     const selection of_parameters = policy::detail::weight_gradients(g_);
     for (int i = 0; i < of_parameters.ids.size; ++i) of_gradients_[at(of_parameters.ids[i])] = true;
     auto causes = [&](int op, bool backward) { return entry(op).origin != op && (entry(op).when == pass::backward) == backward; };
     backward_.collect(g_, forward_, [&](int op) { return causes(op, true); });
     updates_.collect(g_, forward_, [&](int op) { return causes(op, false); });
     read_by_backward_.assign(at(g_.tensors.size), false);
+    read_by_weights_ = read_by_backward_;
     for (int op = forward_; op < g_.ops.size; ++op)
       if (op_entry const& e = entry(op); e.when == pass::backward)
-        for (int i = 0; i < e.input_count; ++i) mark_as_read(g_.input(e, i));
+        for (int i = 0; i < e.input_count; ++i) {
+          mark_as_read(g_.input(e, i), read_by_backward_);
+          if (of_gradients_[at(op)]) mark_as_read(g_.input(e, i), read_by_weights_);
+        }
   }
   // With a view what it is a view of is kept.
-  void mark_as_read(int tensor) {
-    for (int t = tensor; !read_by_backward_[at(t)];) {
-      read_by_backward_[at(t)] = true;
+  void mark_as_read(int tensor, std::vector<bool>& read) const {
+    for (int t = tensor; !read[at(t)];) {
+      read[at(t)] = true;
       if (op_entry const& maker = entry(g_.tensors[t].op); maker.info->is_view) t = g_.input(maker, 0);
     }
   }
@@ -154,16 +158,24 @@ class segmenter {
       caused_op& made = x.backward.back();
       for (int i = 0; made.of_weights && i < std::min<int>(entry(b).input_count, max_inputs); ++i) {
         const int t = g_.input(entry(b), i);
-        made.waits_with[i] = entry(g_.tensors[t].op).when == pass::backward && !waited_[at(t)];
-        waited_[at(t)] = waited_[at(t)] || made.waits_with[i];
+        if (entry(g_.tensors[t].op).when != pass::backward || of_gradients_[at(g_.tensors[t].op)]) continue;
+        int& first = waits_first_[at(t)];
+        made.waits_with[i] = first != op;
+        for (int k = 0; k < e.input_count; ++k)
+          made.waits_again[i] |= first >= 0 && first != op && g_.tensors[g_.input(e, k)].op == first;
+        if (first < 0) first = op;
       }
     }
     for (int i = 0; i < e.input_count; ++i) {
       const int t = g_.input(e, i);
       searched_input in;
       in.tensor = t;
-      for (int b : backward_.of(op)) in.backward_reads = in.backward_reads || reads(b, t);
+      for (int b : backward_.of(op)) {
+        in.backward_reads = in.backward_reads || reads(b, t);
+        in.weights_read = in.weights_read || (of_gradients_[at(b)] && reads(b, t));
+      }
       in.backward_reads = in.backward_reads || (f.is_view && read_by_backward_[at(e.first_output)]);
+      in.weights_read = in.weights_read || (f.is_view && read_by_weights_[at(e.first_output)]);
       if (is_weight(t)) {
         in.weight = static_cast<int>(x.weights.size());
         x.weights.push_back(weight(op, f.input(i), t));
@@ -173,7 +185,11 @@ class segmenter {
     for (int o = 0; o < f.output_count; ++o) {
       const int t = e.first_output + o;
       x.output_kept[o] = read_by_backward_[at(t)];
-      for (int b : backward_.of(op)) x.output_read_by_own[o] = x.output_read_by_own[o] || reads(b, t);
+      x.weights_read_output[o] = read_by_weights_[at(t)];
+      for (int b : backward_.of(op)) {
+        x.output_read_by_own[o] = x.output_read_by_own[o] || reads(b, t);
+        x.own_weights_read_output[o] = x.own_weights_read_output[o] || (of_gradients_[at(b)] && reads(b, t));
+      }
       describe(t);
     }
     in_chain_[at(op)] = static_cast<int>(m_.segments.size()) - 1;
@@ -380,7 +396,8 @@ class segmenter {
   int forward_;
   segmented_model m_;
   std::vector<int> in_chain_;
-  std::vector<bool> waited_, of_gradients_, of_weights_, weight_seen_, conversion_seen_, read_by_backward_;
+  std::vector<int> waits_first_;  // by tensor, the op whose gradients of weights wait with it, the first of them, or -1
+  std::vector<bool> of_gradients_, of_weights_, weight_seen_, conversion_seen_, read_by_backward_, read_by_weights_;
   ops_by_origin backward_, updates_;
   int last_scope_ = -2;
 };

@@ -59,7 +59,8 @@ struct document {
 }  // namespace space_file
 
 // In the order of pipeline_schedule::rule.
-inline constexpr std::string_view holds_names[]{"all", "stages behind", "stages", "twice stages", "chunks behind"};
+inline constexpr std::string_view holds_names[]{"all", "stages behind", "weights behind", "weights twice behind",
+                                                "chunks behind"};
 
 inline space_file::document describe_space(problem const& p, std::string about) {
   space_file::document d;
@@ -74,7 +75,9 @@ inline space_file::document describe_space(problem const& p, std::string about) 
   if (p.limit != infinite) d.limit = p.limit;
   std::vector<std::pair<table const*, std::shared_ptr<table const>>> known;
   auto list = [](cost const& c) {
-    return std::vector<double>{c.forward, c.backward, c.step, c.held, c.entry, c.kept, c.transient};
+    std::vector<double> all{c.forward, c.backward, c.step, c.held, c.entry, c.kept, c.transient};
+    if (c.waiting != 0) all.push_back(c.waiting);
+    return all;
   };
   auto number = [&](std::shared_ptr<table const> const& t) {
     for (std::size_t i = 0; i < known.size(); ++i)
@@ -144,8 +147,8 @@ inline problem problem_of(space_file::document const& d) {
   if (d.format != "partita space") throw error("format is '" + d.format + "', not 'partita space'");
   if (d.version != space_file_version) throw error("version " + std::to_string(d.version) + " is not known here");
   auto price = [](std::vector<double> const& c) {
-    if (c.size() != 7) throw error("a cost has " + std::to_string(c.size()) + " numbers, 7 are expected");
-    return cost{c[0], c[1], c[2], c[3], c[4], c[5], c[6]};
+    if (c.size() != 7 && c.size() != 8) throw error("a cost has " + std::to_string(c.size()) + " numbers, 7 or 8 are expected");
+    return cost{c[0], c[1], c[2], c[3], c[4], c[5], c.size() > 7 ? c[7] : 0, c[6]};
   };
   std::vector<std::shared_ptr<table const>> tables;
   for (space_file::table const& f : d.tables) {

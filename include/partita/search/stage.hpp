@@ -52,8 +52,8 @@ class stage_problem {
  public:
   // `worth`: what is made small first, the time of all micro-batches and of the step. `limit`: bytes. `most`: ways worth
   // more are of no interest. `alone`: it is all of a pipeline; then nothing but worth counts.
-  stage_problem(grid_solver& g, std::vector<run_of_segments> runs, int in_flight, aim worth, double limit, double most,
-                bool alone)
+  stage_problem(grid_solver& g, std::vector<run_of_segments> runs, in_flight_counts in_flight, aim worth, double limit,
+                double most, bool alone)
       : g_(&g), runs_(std::move(runs)), in_flight_(in_flight), worth_(worth), limit_(limit), most_(most), alone_(alone) {
     for (run_of_segments const& r : runs_) {
       for (int i = 0; i < r.count; ++i) kinds_.push_back(r.kind);
@@ -88,7 +88,7 @@ class stage_problem {
     return mu;
   }
   std::vector<int> const& kinds() const { return kinds_; }
-  int in_flight() const { return in_flight_; }
+  in_flight_counts in_flight() const { return in_flight_; }
   int counted() const { return counted_; }
   aim worth() const { return worth_; }
   aim mixed_aim() const { return {worth_.time, worth_.step / 4}; }
@@ -349,14 +349,15 @@ class stage_problem {
     r.exit = to;
     r.chosen = {best->variant, best->by->decode(from, to)};
     r.cost = cost_in_stage(cost_of(best->by->of(), r.chosen.options.data()), best->replays);
-    r.memory = r.cost.held + in_flight_ * r.cost.flight;
+    r.memory = bytes_held(r.cost, in_flight_);
     return r;
   }
 
   grid_solver* g_;
   std::vector<run_of_segments> runs_;
   std::vector<int> kinds_;
-  int in_flight_, rows_ = 0, columns_ = 0, counted_ = 0;
+  in_flight_counts in_flight_;
+  int rows_ = 0, columns_ = 0, counted_ = 0;
   aim worth_;
   double limit_, most_, most_worth_ = 0;
   bool alone_, counts_all_ = false;

@@ -298,7 +298,7 @@ class chain_finder {
   double m_, fill_;
   sequences& q_;
   known_stages& known_;
-  std::vector<int> in_flight_;
+  std::vector<in_flight_counts> in_flight_;
   std::vector<std::vector<stage_window::span>> spans_;
   std::vector<std::vector<int>> places_;  // per stage, where it may begin; then the end
   int widest_ = 1;

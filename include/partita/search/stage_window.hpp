@@ -41,7 +41,7 @@ class stage_window {
     }
     for (int s = 0; s < stages_; ++s) {
       if (limits_[static_cast<std::size_t>(s)] == infinite) continue;
-      const int w = in_flight_[static_cast<std::size_t>(s)];
+      const in_flight_counts w = in_flight_[static_cast<std::size_t>(s)];
       std::vector<double>& sums = memory_[w];
       if (!sums.empty()) continue;
       std::vector<double> own;
@@ -66,9 +66,9 @@ class stage_window {
       in_time_.push_back(furthest([&](int b, int e) { return with_stage(place, b, e) <= most; }));
     far_.clear();
     for (int place : places_) far_.push_back(in_time_[static_cast<std::size_t>(place)]);
-    std::map<std::pair<int, double>, std::vector<int>> fits;  // by micro-batches in flight and limit
+    std::map<std::pair<in_flight_counts, double>, std::vector<int>> fits;  // by micro-batches in flight and limit
     for (int s = 0; s < stages_; ++s) {
-      const int w = in_flight_[static_cast<std::size_t>(s)];
+      const in_flight_counts w = in_flight_[static_cast<std::size_t>(s)];
       const double limit = limits_[static_cast<std::size_t>(s)];
       if (limit == infinite) continue;
       const auto [place, fresh] = fits.try_emplace({w, limit});
@@ -172,15 +172,15 @@ class stage_window {
   int stages_, devices_, n_;
   double fill_;
   std::vector<double> limits_;  // by stage
-  std::vector<int> in_flight_;
-  std::vector<int> places_;                    // by stage
-  std::vector<double> time_;                   // sums from the first segment on
-  std::vector<std::vector<double>> worth_;     // the same, by place
-  std::map<int, std::vector<double>> memory_;  // by micro-batches in flight
-  std::vector<std::vector<int>> in_time_;      // by place and begin, the last end that no plan of the width rules out
-  std::vector<std::vector<int>> far_;          // [stage][begin], within memory as well
-  std::vector<char> reached_, leads_;          // [stage][begin]
-  std::map<int, std::vector<int>> from_;       // per begin, names of what begins there, by length
+  std::vector<in_flight_counts> in_flight_;
+  std::vector<int> places_;                                 // by stage
+  std::vector<double> time_;                                // sums from the first segment on
+  std::vector<std::vector<double>> worth_;                  // the same, by place
+  std::map<in_flight_counts, std::vector<double>> memory_;  // by micro-batches in flight
+  std::vector<std::vector<int>> in_time_;  // by place and begin, the last end that no plan of the width rules out
+  std::vector<std::vector<int>> far_;      // [stage][begin], within memory as well
+  std::vector<char> reached_, leads_;      // [stage][begin]
+  std::map<int, std::vector<int>> from_;   // per begin, names of what begins there, by length
 };
 
 }  // namespace partita::spaces

@@ -184,16 +184,35 @@ class table_builder {
       auto is_kept = [&](use const& u) {
         return is_turned(u.op) || s.ops[static_cast<std::size_t>(u.op)].inputs[static_cast<std::size_t>(u.input)].backward_reads;
       };
-      // Bytes of what is kept where it is read as it was made; for an op that reads it again itself they are counted already.
-      std::vector<double> as_made;
-      if (x.from_op >= 0 && how.turns < 2)
-        if (searched_op const& maker = s.ops[static_cast<std::size_t>(x.from_op)];
-            !maker.info->is_view && !maker.output_read_by_own[x.output])
-          for (cut_option const& c : k.cuts[static_cast<std::size_t>(from)])
-            as_made.push_back(costs_.output_bytes(maker, c, x.output));
-      // From every way that it lies at one variable to every way at another, and the gradient back. `own`: as_made, or nothing.
-      auto arrivals = [&](std::vector<lies> const& have, std::vector<lies> const& want, bool kept, std::vector<lies> const& back,
-                          std::vector<lies> const& back_to, std::vector<double> const& own) {
+      // Bytes of what is kept where it is read as it was made, and of what waits; for an op that reads it again itself they are
+      // counted already, and of what enters those that are kept.
+      std::vector<double> as_made, as_it_waits;
+      if (x.from_op >= 0 && how.turns < 2) {
+        if (searched_op const& maker = s.ops[static_cast<std::size_t>(x.from_op)]; !maker.info->is_view)
+          for (cut_option const& c : k.cuts[static_cast<std::size_t>(from)]) {
+            const double made = costs_.output_bytes(maker, c, x.output);
+            as_made.push_back(maker.output_read_by_own[x.output] ? 0 : made);
+            as_it_waits.push_back(maker.own_weights_read_output[x.output] ? 0 : made);
+          }
+      } else if (x.from_op < 0)
+        for (lies const& as : made_as) as_it_waits.push_back(bytes * grid_.share(as));
+      auto waits = [&](use const& u) {
+        return costs_.splits() && s.ops[static_cast<std::size_t>(u.op)].inputs[static_cast<std::size_t>(u.input)].weights_read;
+      };
+      struct keeping {
+        bool kept, waits, first;       // first: from where it is made, or enters
+        std::vector<double> copies{};  // by option of the reader: gradients that wait once more where they lie in another way
+      };
+      auto gradients_wait_again = [&](use const& u) {
+        std::vector<double> bytes;
+        if (costs_.splits())
+          for (cut_option const& c : k.cuts[static_cast<std::size_t>(variable_of[static_cast<std::size_t>(u.op)])])
+            bytes.push_back(costs_.waiting_gradients(s.ops[static_cast<std::size_t>(u.op)], c, true));
+        return bytes;
+      };
+      // From every way that it lies at one variable to every way at another, and the gradient back.
+      auto arrivals = [&](std::vector<lies> const& have, std::vector<lies> const& want, keeping const& how_kept,
+                          std::vector<lies> const& back, std::vector<lies> const& back_to) {
         std::vector<cost> costs(have.size() * want.size());
         for (std::size_t i = 0, at = 0; i < have.size(); ++i)
           for (std::size_t j = 0; j < want.size(); ++j, ++at) {
@@ -201,9 +220,17 @@ class table_builder {
             c.forward = times * change.seconds(have[i], want[j]);
             if (c.forward > 0) {
               c.transient = bytes / times * grid_.share(want[j]);
-              if (kept) c.kept = c.transient;
-            } else if (kept && !own.empty()) c.kept = own[i];
+              if (how_kept.kept) c.kept = c.transient;
+              if (how_kept.waits) c.waiting = c.transient;
+            } else if (how_kept.first) {
+              if (how_kept.kept && !as_made.empty()) c.kept = as_made[i];
+              if (how_kept.waits && !as_it_waits.empty()) c.waiting = as_it_waits[i];
+            }
             if (about.differentiable) c.backward = times * change.seconds(back[j], back_to[i]);
+            if (!how_kept.copies.empty() && !(how_kept.first && x.from_op >= 0 && back[j] == back_to[i])) {
+              c.waiting += how_kept.copies[j];
+              c.held += how_kept.copies[j];
+            }
             if (how.turns < 2) continue;
             if (along >= 0 && !same_on(along, have[i], want[j]))
               c.forward += changes::impossible;  // turns are parts of what a device has
@@ -217,7 +244,8 @@ class table_builder {
       if (users == 1 && !x.leaves) {
         use const& u = x.readers.front();
         join(from, variable_of[static_cast<std::size_t>(u.op)],
-             arrivals(made_as, reader_lies(u, false), is_kept(u), reader_lies(u, true), gradient_wanted, as_made));
+             arrivals(made_as, reader_lies(u, false), {is_kept(u), waits(u), true, gradients_wait_again(u)}, reader_lies(u, true),
+                      gradient_wanted));
       } else if (users == 1) exits.push_back({from, &x});
       else {
         // Gathered once for all readers, and the sum of their gradients changed once.
@@ -234,11 +262,13 @@ class table_builder {
                 (static_cast<double>(users) - 1) * grid_.of().pass_over(3 * bytes * grid_.share(forms[f].gradient));
         }
         const int hub = add({table_key::variable::gathered, -1, x.tensor}, std::move(cuts), sums);
-        const bool kept = std::any_of(x.readers.begin(), x.readers.end(), is_kept);
-        join(from, hub, arrivals(made_as, values, kept, gradients, gradient_wanted, as_made));
+        const bool kept = std::any_of(x.readers.begin(), x.readers.end(), is_kept),
+                   some_wait = std::any_of(x.readers.begin(), x.readers.end(), waits);
+        join(from, hub, arrivals(made_as, values, {kept, some_wait, true, {}}, gradients, gradient_wanted));
         for (use const& u : x.readers)
           join(hub, variable_of[static_cast<std::size_t>(u.op)],
-               arrivals(values, reader_lies(u, false), is_kept(u), reader_lies(u, true), gradients, {}));
+               arrivals(values, reader_lies(u, false), {is_kept(u), waits(u), false, gradients_wait_again(u)},
+                        reader_lies(u, true), gradients));
         if (x.leaves) exits.push_back({hub, &x});
       }
     }
