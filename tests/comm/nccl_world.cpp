@@ -138,13 +138,12 @@ TEST_CASE("over processes: one that does not answer is named, and does not keep 
         const std::string words = world->words_of_missing(collective(2 * me, 0));
         CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(20));
         if (silent == 1)
-          CHECK(
-              words ==
-              "; ranks 4, 5 of process 2 have not begun it; process 1, which has ranks 2, 3, has not answered within 2.000000 s");
+          CHECK(words ==
+                "; ranks 4, 5 of process 2 have not begun it; process 1, which has ranks 2, 3, has not answered within 2 s");
         else
           CHECK(
               words ==
-              "; process 0, which passes on what others say, has not answered within 2.000000 s, so nothing is known of ranks 0, 1, 4, 5");
+              "; process 0, which passes on what others say, has not answered within 2 s, so nothing is known of ranks 0, 1, 4, 5");
         release.set_value();
       }
       released.wait();

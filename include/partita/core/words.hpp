@@ -1,9 +1,11 @@
 // Messages put together from texts and numbers: `words({"rank ", rank, " does not exist"})`.
 // A chain of std::string's operator+ says the same, but is code at every place, and clean-up for every step of it; most
-// of what a program with a trainer compiled was such chains. Numbers are written as std::to_string writes them.
+// of what a program with a trainer compiled was such chains. Integers are
+// written as std::to_string writes them, other numbers in at most six digits, as streams do: "2", "0.3", "1e-05".
 #pragma once
 #include <concepts>
 #include <cstdint>
+#include <cstdio>
 #include <initializer_list>
 #include <string>
 #include <string_view>
@@ -30,7 +32,11 @@ class word {
       case kind::letter: all += static_cast<char>(bits_); return;
       case kind::negative_or_not: all += std::to_string(static_cast<std::int64_t>(bits_)); return;
       case kind::not_negative: all += std::to_string(bits_); return;
-      case kind::number: all += std::to_string(number_); return;
+      case kind::number: {
+        char digits[32];
+        all.append(digits, static_cast<std::size_t>(std::snprintf(digits, sizeof digits, "%g", number_)));
+        return;
+      }
     }
   }
 

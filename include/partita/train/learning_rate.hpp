@@ -2,13 +2,12 @@
 #pragma once
 #include <cmath>
 #include <cstdint>
-#include <cstdio>
 #include <limits>
 #include <numbers>
 #include <ostream>
 #include <string>
 
-#include <partita/core/error.hpp>
+#include <partita/core/words.hpp>
 
 namespace partita {
 
@@ -52,11 +51,12 @@ class learning_rate {
 
   // In words: "cosine from 0.0003 to 3e-05, 2000 steps, warm-up 100".
   std::string text() const {
-    std::string words = shape_ == shape::constant ? "constant " + number(peak_)
-                                                  : (shape_ == shape::cosine ? "cosine from " : "linear from ") + number(peak_) +
-                                                        " to " + number(floor_) + ", " + std::to_string(steps_) + " steps";
-    if (warm_up_ > 0) words += ", warm-up " + std::to_string(warm_up_);
-    return words;
+    std::string all =
+        shape_ == shape::constant
+            ? words({"constant ", peak_})
+            : words({shape_ == shape::cosine ? "cosine" : "linear", " from ", peak_, " to ", floor_, ", ", steps_, " steps"});
+    if (warm_up_ > 0) all += words({", warm-up ", warm_up_});
+    return all;
   }
   friend std::ostream& operator<<(std::ostream& out, const learning_rate& rate) { return out << rate.text(); }
 
@@ -65,21 +65,15 @@ class learning_rate {
  private:
   constexpr learning_rate(shape form, double peak, std::uint64_t warm_up, std::uint64_t steps, double floor)
       : shape_(form), peak_(peak), warm_up_(warm_up), steps_(steps), floor_(floor) {
-    if (!(peak >= 0 && peak <= most))
-      throw error("learning rate: the rate is " + number(peak) + "; give a finite number, at least 0");
+    if (!(peak >= 0 && peak <= most)) throw_error({"learning rate: the rate is ", peak, "; give a finite number, at least 0"});
     if (!(floor >= 0 && floor <= peak))
-      throw error("learning rate: the floor is " + number(floor) + "; give a number from 0 to the peak, " + number(peak));
+      throw_error({"learning rate: the floor is ", floor, "; give a number from 0 to the peak, ", peak});
     if (form != shape::constant && steps <= warm_up)
-      throw error("learning rate: a warm-up of " + std::to_string(warm_up) + " steps leaves nothing of " + std::to_string(steps) +
-                  " steps; give more steps or a shorter warm-up");
+      throw_error({"learning rate: a warm-up of ", warm_up, " steps leaves nothing of ", steps,
+                   " steps; give more steps or a shorter warm-up"});
   }
 
   static constexpr double most = std::numeric_limits<double>::max();
-  static std::string number(double value) {
-    char text[32];
-    std::snprintf(text, sizeof text, "%g", value);
-    return text;
-  }
 
   shape shape_;
   double peak_;

@@ -12,6 +12,7 @@
 #include <string>
 
 #include <partita/core/error.hpp>
+#include <partita/core/words.hpp>
 #include <partita/train/units.hpp>
 
 namespace partita {
@@ -45,8 +46,7 @@ class progress {
   explicit progress(progress_options options) : options_(options) {
     if (options.every == 0) throw error("progress: a line every 0 steps was asked for; give at least 1");
     if (!(options.smoothing >= 0 && options.smoothing < 1))
-      throw error("progress: smoothing is " + std::to_string(options.smoothing) +
-                  "; give a number of at least 0 and less than 1");
+      throw_error({"progress: smoothing is ", options.smoothing, "; give a number of at least 0 and less than 1"});
     if (!(options.flops_per_step >= 0) || !(options.peak_flops >= 0))
       throw error("progress: FLOPs per step and peak FLOP/s are at least 0, and 0 when unknown");
   }

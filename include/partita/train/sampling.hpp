@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <partita/core/error.hpp>
+#include <partita/core/words.hpp>
 
 namespace partita {
 
@@ -28,13 +29,12 @@ inline std::int32_t greedy_token(std::span<const float> logits) {
   std::size_t best = logits.size();
   for (std::size_t i = 0; i < logits.size(); ++i) {
     if (std::isnan(logits[i]) || logits[i] == std::numeric_limits<float>::infinity())
-      throw error("sampling: logit " + std::to_string(i) + " of " + std::to_string(logits.size()) + " is " +
-                  std::to_string(logits[i]) + "; the model has diverged or its weights are damaged");
+      throw_error({"sampling: logit ", i, " of ", logits.size(), " is ", logits[i],
+                   "; the model has diverged or its weights are damaged"});
     if (std::isinf(logits[i])) continue;
     if (best == logits.size() || logits[i] > logits[best]) best = i;
   }
-  if (best == logits.size())
-    throw error("sampling: none of " + std::to_string(logits.size()) + " logits is above -inf; nothing can be chosen");
+  if (best == logits.size()) throw_error({"sampling: none of ", logits.size(), " logits is above -inf; nothing can be chosen"});
   return static_cast<std::int32_t>(best);
 }
 
@@ -44,9 +44,8 @@ inline std::int32_t greedy_token(std::span<const float> logits) {
 // temperature is negative or not finite or `uniform` lies outside [0, 1).
 inline std::int32_t sample_token(std::span<const float> logits, double uniform, sampling_options options = {}) {
   if (!(options.temperature >= 0) || std::isinf(options.temperature))
-    throw error("sampling: the temperature is " + std::to_string(options.temperature) + "; give a finite number, at least 0");
-  if (!(uniform >= 0 && uniform < 1))
-    throw error("sampling: the uniform number is " + std::to_string(uniform) + "; give one in [0, 1)");
+    throw_error({"sampling: the temperature is ", options.temperature, "; give a finite number, at least 0"});
+  if (!(uniform >= 0 && uniform < 1)) throw_error({"sampling: the uniform number is ", uniform, "; give one in [0, 1)"});
   const std::int32_t likeliest = greedy_token(logits);
   if (options.temperature == 0 || options.top_k == 1) return likeliest;
 
@@ -132,7 +131,7 @@ inline std::string printable(std::span<const std::int32_t> tokens, bool keep_lin
   std::string bytes;
   bytes.reserve(tokens.size());
   for (std::int32_t token : tokens) {
-    if (token < 0 || token > 255) throw error("sampling: token " + std::to_string(token) + " is no byte; bytes are 0 to 255");
+    if (token < 0 || token > 255) throw_error({"sampling: token ", token, " is no byte; bytes are 0 to 255"});
     bytes += static_cast<char>(static_cast<unsigned char>(token));
   }
   return printable(bytes, keep_lines);

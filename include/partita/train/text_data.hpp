@@ -16,6 +16,7 @@
 
 #include <partita/core/error.hpp>
 #include <partita/core/hash.hpp>
+#include <partita/core/words.hpp>
 #include <partita/train/text_files.hpp>
 
 namespace partita {
@@ -160,8 +161,8 @@ class text_data {
       : text_(std::move(text)), name_(std::move(name)), options_(options) {
     if (size() == 0) throw error(where() + " is empty; give some text");
     if (!(options.held_out >= 0 && options.held_out < 1))
-      throw error("text data: text_options::held_out is " + std::to_string(options.held_out) +
-                  "; it is a part of the whole, at least 0 and less than 1");
+      throw_error(
+          {"text data: text_options::held_out is ", options.held_out, "; it is a part of the whole, at least 0 and less than 1"});
     if (options.held_out_block == 0) throw error("text data: text_options::held_out_block is 0; give at least 1 byte");
     if (options.held_out > 0) {
       const double kept = static_cast<double>(size()) * options.held_out;
