@@ -168,9 +168,13 @@ TEST_CASE("what is wrong in a file is said with its place") {
       "\"nodes\": [{\"what\": \"move\", \"of\": \"x\", \"cuts\": [{\"mode\": \"data\", \"axis\": \"class\", \"pieces\": 2}]}], \"orders\":",
       "nodes[0].cuts[0]: the tensor has no axis 'class'");
   says("\"grid\": [", "\"devices\": [0, 0], \"grid\": [", "device 0 stands twice");
+  const std::size_t ops = text.find("\"ops\":"), orders = text.find("\"orders\":");
+  says(text.substr(ops, orders - ops), "\"ops\": [], ", "op x is put on no device; the plan may be of another model");
   says("{", "{{", "not JSON: parse error at line 1");
   says("\"batch\": 8", "\"batch\": 1", "is cut into");
-  CHECK_THROWS_WITH_AS((void)pt::load_plan<model>("no such file"), "plan file no such file cannot be read", pt::error);
+  CHECK_THROWS_WITH_AS((void)pt::load_plan<model>("no such file"),
+                       "plan file no such file cannot be read: No such file or directory", pt::error);
+  CHECK_THROWS_WITH_AS((void)pt::load_plan<model>("."), "plan file . cannot be read: Is a directory", pt::error);
 }
 
 TEST_CASE("a mode's name that does not fit is refused, not cut off") {

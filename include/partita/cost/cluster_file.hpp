@@ -1,9 +1,9 @@
 // Cluster files: JSON, versioned, a member a key.
 #pragma once
-#include <fstream>
-#include <sstream>
+#include <string>
 
 #include <partita/core/reflect_json.hpp>
+#include <partita/core/whole_file.hpp>
 #include <partita/cost/cluster.hpp>
 
 namespace partita {
@@ -20,20 +20,7 @@ inline cluster cluster_from_text(std::string const& text) {
   return c;
 }
 
-inline cluster cluster::load(std::string const& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) throw_error({"cluster file ", path, " cannot be read"});
-  std::ostringstream text;
-  text << in.rdbuf();
-  try {
-    return cluster_from_text(text.str());
-  } catch (error const& e) { throw_error({"cluster file ", path, ": ", e.what()}); }
-}
-inline void cluster::save(std::string const& path) const {
-  std::ofstream out(path, std::ios::binary);
-  out << cluster_text(*this);
-  out.flush();
-  if (!out) throw_error({"cluster file ", path, " cannot be written"});
-}
+inline cluster cluster::load(std::string const& path) { return detail::read_whole_file("cluster file", path, cluster_from_text); }
+inline void cluster::save(std::string const& path) const { detail::write_whole_file("cluster file", path, cluster_text(*this)); }
 
 }  // namespace partita

@@ -1,9 +1,9 @@
 // Profile files: JSON, versioned, a member a key.
 #pragma once
-#include <fstream>
-#include <sstream>
+#include <string>
 
 #include <partita/core/reflect_json.hpp>
+#include <partita/core/whole_file.hpp>
 #include <partita/cost/profile.hpp>
 
 namespace partita {
@@ -23,20 +23,7 @@ inline profile profile_from_text(std::string const& text) {
   return p;
 }
 
-inline profile profile::load(std::string const& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) throw_error({"profile file ", path, " cannot be read"});
-  std::ostringstream text;
-  text << in.rdbuf();
-  try {
-    return profile_from_text(text.str());
-  } catch (error const& e) { throw_error({"profile file ", path, ": ", e.what()}); }
-}
-inline void profile::save(std::string const& path) const {
-  std::ofstream out(path, std::ios::binary);
-  out << profile_text(*this);
-  out.flush();
-  if (!out) throw_error({"profile file ", path, " cannot be written"});
-}
+inline profile profile::load(std::string const& path) { return detail::read_whole_file("profile file", path, profile_from_text); }
+inline void profile::save(std::string const& path) const { detail::write_whole_file("profile file", path, profile_text(*this)); }
 
 }  // namespace partita

@@ -1,14 +1,14 @@
 // Plan files: JSON, versioned. A file holds what a policy said, op by op, in names that do not depend on the process; what
 // the plan implies is made anew and verified like any other plan when it is loaded.
 #pragma once
-#include <fstream>
 #include <map>
 #include <optional>
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include <partita/core/reflect_json.hpp>
+#include <partita/core/whole_file.hpp>
+#include <partita/core/words.hpp>
 #include <partita/plan/file_writer.hpp>
 #include <partita/plan/typed_plan.hpp>
 
@@ -207,25 +207,21 @@ plan<Model> plan_from_text(std::string const& text, as_training<Model> const& mo
     }
   plan<Model> made = more ? plan<Model>(model, extents) : std::move(probe);
   detail::plan_file_reader(made.traced(), made).read(doc);
-  if (const finding f = made.check()) throw error(describe(f));
+  if (const finding f = made.check()) {
+    if (f.what == wrong::not_assigned)
+      throw_error({"op ", f.op.view(), " is put on no device; the plan may be of another model"});
+    throw error(describe(f));
+  }
   return made;
 }
 
 template <class Model> void save_plan(plan<Model> const& p, std::string const& path) {
-  std::ofstream out(path, std::ios::binary);
-  out << plan_text(p);
-  out.flush();
-  if (!out) throw error("plan file " + path + " cannot be written");
+  detail::write_whole_file("plan file", path, plan_text(p));
 }
 template <class Model>
 plan<Model> load_plan(std::string const& path, as_training<Model> const& model = {}, std::vector<binding> extents = {}) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) throw error("plan file " + path + " cannot be read");
-  std::ostringstream text;
-  text << in.rdbuf();
-  try {
-    return plan_from_text<Model>(text.str(), model, std::move(extents));
-  } catch (error const& e) { throw error("plan file " + path + ": " + e.what()); }
+  return detail::read_whole_file("plan file", path,
+                                 [&](std::string const& text) { return plan_from_text<Model>(text, model, std::move(extents)); });
 }
 
 }  // namespace partita

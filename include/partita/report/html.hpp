@@ -1,11 +1,10 @@
 // Pieces of HTML and SVG: escaped text, numbers, times and bytes as people read them, one page.
 #pragma once
 #include <cstdio>
-#include <fstream>
 #include <string>
 #include <string_view>
 
-#include <partita/core/error.hpp>
+#include <partita/core/whole_file.hpp>
 
 namespace partita {
 namespace detail::html {
@@ -48,11 +47,6 @@ inline std::string page(std::string_view title, std::string_view style, std::str
 
 }  // namespace detail::html
 
-inline void write_text_file(std::string const& path, std::string const& text) {
-  std::ofstream out(path, std::ios::binary);
-  out << text;
-  out.flush();
-  if (!out) throw error(path + " cannot be written");
-}
+inline void write_text_file(std::string const& path, std::string const& text) { detail::write_whole_file("file", path, text); }
 
 }  // namespace partita

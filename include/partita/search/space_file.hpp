@@ -2,16 +2,15 @@
 // (benchmarks/spaces/README.md says what the members mean).
 #pragma once
 #include <algorithm>
-#include <fstream>
 #include <iterator>
 #include <optional>
-#include <sstream>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include <partita/core/reflect_json.hpp>
+#include <partita/core/whole_file.hpp>
 #include <partita/search/brute_force.hpp>
 #include <partita/search/check_space.hpp>
 
@@ -221,11 +220,7 @@ inline problem problem_of(space_file::document const& d) {
 }
 
 inline space_file::document load_space(std::string const& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) throw error("space file " + path + " cannot be read");
-  std::ostringstream text;
-  text << in.rdbuf();
-  return from_json_text<space_file::document>(text.str());
+  return partita::detail::read_whole_file("space file", path, from_json_text<space_file::document>);
 }
 
 }  // namespace partita::spaces
