@@ -36,6 +36,23 @@ int run_fault(mpi& world, std::string const& name) {
   const bool last = world.rank() == world.size() - 1;
   if (name == "killed") {
     train_on(world, model, [&](unsigned step, batch_of_words&) { return step < 3 || !last || raise(SIGKILL) == 0; });
+  } else if (name == "stopped") {
+    train_on(world, model, [&](unsigned step, batch_of_words&) { return step < 3 || !last || raise(SIGSTOP) == 0; });
+  } else if (name == "stopped anywhere") {
+    train_on(world, model, [&](unsigned step, batch_of_words&) {
+      if (step == 3 && last)
+        std::thread([] {
+          std::this_thread::sleep_for(std::chrono::milliseconds(100));
+          raise(SIGSTOP);
+        }).detach();
+      return true;
+    });
+  } else if (name == "late") {  // which is no fault, however long it takes
+    train_on(world, model, [&](unsigned step, batch_of_words&) {
+      if (step == 3 && last) std::this_thread::sleep_for(std::chrono::seconds(2));
+      return step < 6;
+    });
+    if (world.rank() == 0) std::puts("all have waited");
   } else if (name == "throws") {
     train_on(world, model, [&](unsigned step, batch_of_words&) {
       if (step == 3 && last) throw std::runtime_error("out of paper");

@@ -13,8 +13,9 @@
 #include "model.hpp"
 
 int main(int argc, char** argv) try {
-  partita::mpi world(argc, argv);
-  if (argc > 2 && std::string_view(argv[1]) == "--fault") return partita::testing::run_fault(world, argv[2]);
+  const bool fault = argc > 2 && std::string_view(argv[1]) == "--fault";
+  partita::mpi world(argc, argv, {.timeout_seconds = fault ? 0.5 : 300});
+  if (fault) return partita::testing::run_fault(world, argv[2]);
   partita_test::processes = &world;
   doctest::Context tests(argc, argv);
   std::ostringstream said;

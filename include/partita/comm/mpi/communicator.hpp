@@ -134,7 +134,8 @@ class mpi_communicator {
       const std::scoped_lock lock(state_.calls());
       exchange_.begin(rank(), sends, receives, cards_over_, data_, box_);
     }
-    wait([this] { return exchange_.done() && data_.done(); }, [this](int other) { return exchange_.waits_for(other); });
+    wait([this] { return exchange_.done() && data_.done(); },
+         [this](int other) { return exchange_.waits_for(other) || data_.waits_for(other); });
     exchange_.end();
     if (!exchange_.fault().empty()) throw error(exchange_.fault());
     record(communication::exchange, bytes);
@@ -172,8 +173,8 @@ class mpi_communicator {
         },
         missing);
   }
-  template <class Ready> void wait(Ready ready) {
-    wait(ready, [](int) { return false; });
+  void wait_for_data() {
+    wait([this] { return data_.done(); }, [this](int other) { return data_.waits_for(other); });
   }
   void sort(card* c) {
     if (c->head.what == card::purpose::message) return exchange_.sort(c, data_, box_);
@@ -263,7 +264,7 @@ class mpi_communicator {
           data_.send(g.ranks[m], own.numbers.data(), 8 * own.numbers.size(), tag_of_words);
         }
       }
-      wait([this] { return data_.done(); });
+      wait_for_data();
     }
     for (std::size_t m = 0; m < g.size(); ++m) g.made[m] = agreed || m == g.me ? made : g.described[m].read();
     std::string fault = detail::comm::fault_of([&](std::size_t m) -> call const& { return g.made[m]; }, g.ranks);
@@ -300,7 +301,7 @@ class mpi_communicator {
                    tag_of_data);
       });
     }
-    wait([this] { return data_.done(); });
+    wait_for_data();
   }
   void spread(call const& part, group const& g) {
     const auto root = static_cast<std::size_t>(part.root);
@@ -310,7 +311,7 @@ class mpi_communicator {
       if (root != g.me) data_.receive(g.ranks[root], part.to, bytes, tag_of_data);
       else for_others(g, [&](std::size_t m) { data_.send(g.ranks[m], part.from, bytes, tag_of_data); });
     }
-    wait([this] { return data_.done(); });
+    wait_for_data();
   }
   // The own range of the sum, at `to`, or there in place. What the others add arrives a bit at a time: the next while the
   // last is added up.
@@ -339,7 +340,7 @@ class mpi_communicator {
     const std::size_t first = detail::comm::range_of(part, g.me, g.size()).begin;
     if (rounds > 0) post(0);
     for (std::size_t round = 0; round < rounds; ++round) {
-      wait([this] { return data_.done(); });
+      wait_for_data();
       if (round + 1 < rounds) post(round + 1);
       const element_range own = bit(g.me, round);
       auto source = [&](std::size_t m) -> void const* {
@@ -365,7 +366,7 @@ class mpi_communicator {
     detail::comm::copy(detail::comm::at(made.to, detail::comm::sum(made.receives.first(g.me)), made.type),
                        detail::comm::at(made.from, detail::comm::sum(made.counts.first(g.me)), made.type),
                        made.counts[g.me] * width);
-    wait([this] { return data_.done(); });
+    wait_for_data();
   }
   // The next member first, so that not everybody sends to the same one.
   template <class F> static void for_others(group const& g, F f) {

@@ -19,6 +19,8 @@
 #include <thread>
 
 #include <partita/comm/communicator.hpp>
+#include <partita/comm/groups.hpp>
+#include <partita/comm/mpi/silence.hpp>
 #include <partita/comm/questions.hpp>
 #include <partita/core/list.hpp>
 #include <partita/core/words.hpp>
@@ -47,6 +49,7 @@ struct mpi_times {
   std::chrono::milliseconds news{10};    // between two looks for a failure, by who makes no call
   std::chrono::milliseconds words{500};  // for the reason of a failure to reach the others, before the job ends
   std::chrono::seconds after_an_end{2};  // for what a process sent before it ended
+  std::chrono::seconds answer{10};       // at most, from a process that is asked whether it is there
 };
 inline constexpr mpi_times mpi_waits{};
 
@@ -60,6 +63,7 @@ class mpi_patience {
     if (later <= 0) sched_yield();
     else std::this_thread::sleep_for(later <= mpi_waits.short_sleeps ? mpi_waits.short_sleep : mpi_waits.long_sleep);
   }
+  bool sleeps() const { return turn_ > looks_ + mpi_waits.yields; }
 
  private:
   int looks_, turn_ = 0;
@@ -67,7 +71,8 @@ class mpi_patience {
 
 class mpi_state {
  public:
-  mpi_state() {
+  // After `timeout_seconds` of one wait, those that it is for are asked whether they are there.
+  explicit mpi_state(double timeout_seconds) : timeout_(timeout_seconds) {
     check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &control_), "MPI_Comm_dup");
     check_mpi(MPI_Comm_set_errhandler(control_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
     check_mpi(MPI_Comm_rank(control_, &rank_), "MPI_Comm_rank");
@@ -141,19 +146,21 @@ class mpi_state {
 
   // Questions, and what this process answers while anything here polls.
   questions& asked() { return questions_; }
-  // From any thread that does not hold `calls`: a question to all of these but this process; returns its number.
+  // With `calls` held: a question to all of these but this process; returns its number.
   std::int32_t ask(std::int32_t which, std::string_view question, list<int> const& whom) {
     const auto others = std::count_if(whom.begin(), whom.end(), [&](int p) { return p != rank_; });
     const letter head{questions_.begin(size_, static_cast<int>(others)), which};
-    const std::scoped_lock lock(calls_);
     for (int other : whom)
       if (other != rank_) send(other, tag_of_question, head, question);
     return head.number;
   }
 
   // Returns when `ready`, asked with `calls` held, says so. Throws `aborted`, after `leave` with `calls` held, when
-  // somebody has failed; and error where `missing(rank)` tells that a rank is waited for that has ended.
+  // somebody has failed; and error where `missing(rank)` tells that a rank is waited for that has ended, or that does not answer.
   template <class Ready, class Leave, class Missing> void wait(Ready ready, Leave leave, Missing missing) {
+    const silence::seconds to_answer = std::min<silence::seconds>(timeout_, mpi_waits.answer);
+    silence silent(questions_, timeout_, to_answer);
+    const auto ask_them = [&](list<int> const& whom) { return ask(is_there, {}, whom); };
     for (mpi_patience patience(cores_to_spare());; patience.pause()) {
       bool stops = false;  // looked at once: another thread of this process may stop the world at any time
       {
@@ -168,14 +175,16 @@ class mpi_state {
             throw_error(
                 {"rank ", each.rank, " has ended, and rank ", rank_, " waits for it; every process must make the same calls"});
           }
+        if (!stops && patience.sleeps())
+          if (const list<int> gone = silent.look([&] { return those(missing); }, ask_them); !gone.empty()) {
+            leave();
+            throw_error({words_of(gone), " not answered within ", to_answer.count(), " s, and rank ", rank_, " waits for ",
+                         gone.size() == 1 ? "it" : "them", "; a process was stopped, or its host cannot be reached"});
+          }
       }
       if (stops) throw_aborted();
     }
   }
-  template <class Ready, class Leave> void wait(Ready ready, Leave leave) {
-    wait(ready, leave, [](int) { return false; });
-  }
-
   // A communicator of all ranks, made by all of them at the same point.
   MPI_Comm duplicate() {
     auto made = std::make_unique<MPI_Comm>(MPI_COMM_NULL);
@@ -190,7 +199,8 @@ class mpi_state {
           check_mpi(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
           return done != 0;
         },
-        [&] { (void)made.release(); });  // MPI may still write there
+        [&] { (void)made.release(); },  // MPI may still write there
+        [](int) { return true; });
     const std::scoped_lock lock(calls_);
     check_mpi(MPI_Comm_set_errhandler(*made, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
     return *made;
@@ -222,8 +232,9 @@ class mpi_state {
   using clock = std::chrono::steady_clock;
   static constexpr std::size_t notice_bytes = 4096;
   static constexpr int tag_of_failure = 0, tag_of_end = 1, tag_of_question = 2, tag_of_answer = 3;
-  struct letter {                // a question and its answer begin with
-    std::int32_t number, which;  // the asker's number of the question; the answer that it wants
+  static constexpr std::int32_t is_there = -1;  // a question to which any answer will do
+  struct letter {                               // a question and its answer begin with
+    std::int32_t number, which;                 // the asker's number of the question; the answer that it wants
   };
   struct end_of {
     int rank;
@@ -236,6 +247,18 @@ class mpi_state {
     reason_ = reason;
     aborted_.store(true, std::memory_order_release);
     return true;
+  }
+  // Those that are waited for; all others where nothing is known of whom MPI itself waits for.
+  template <class Missing> list<int> those(Missing missing) const {
+    list<int> others, some;
+    for (int other = 0; other < size_; ++other)
+      if (other != rank_) others.push_back(other);
+    for (int other : others)
+      if (missing(other)) some.push_back(other);
+    return some.empty() ? others : some;
+  }
+  static std::string words_of(list<int> const& gone) {
+    return gone.size() == 1 ? partita::words({"rank ", gone[0], " has"}) : partita::words({"ranks ", names_of(gone), " have"});
   }
   // With `calls` held.
   void send(int to, int tag, letter const& head, std::string_view text) {
@@ -279,6 +302,7 @@ class mpi_state {
     MPI_Comm_free(&near);
   }
 
+  silence::seconds timeout_;
   MPI_Comm control_ = MPI_COMM_NULL;
   int rank_ = 0, size_ = 1, local_rank_ = 0, neighbours_ = 1, cores_ = 0;
   std::mutex calls_, reason_mutex_;

@@ -36,12 +36,18 @@
 
 namespace partita {
 
+struct mpi_options {
+  // After which those that a call waits for are asked whether they are there: a process that computes answers, one that was
+  // stopped does not, and is named.
+  double timeout_seconds = 300;
+};
+
 class mpi final : public processes {
  public:
   // Makes MPI ready, unless the program has done so itself with MPI_THREAD_SERIALIZED or more; then it also ends it. One
-  // lives in a process at a time. Throws error where MPI allows no threads.
-  mpi() : mpi(nullptr, nullptr) {}
-  mpi(int& argc, char**& argv) : mpi(&argc, &argv) {}
+  // lives in a process at a time. Throws error where MPI allows no threads, or an option is out of range.
+  explicit mpi(mpi_options how = {}) : mpi(nullptr, nullptr, how) {}
+  mpi(int& argc, char**& argv, mpi_options how = {}) : mpi(&argc, &argv, how) {}
   mpi(mpi const&) = delete;
   mpi& operator=(mpi const&) = delete;
 
@@ -50,7 +56,7 @@ class mpi final : public processes {
     if (watcher_.joinable()) watcher_.join();
     std::set_terminate(terminate_before_);
     const bool unwinding = std::uncaught_exceptions() > exceptions_before_;
-    if (!unwinding && !state_->is_aborted() && all_end()) {
+    if (size() == 1 || (!unwinding && !state_->is_aborted() && all_end())) {
       everybody_.reset();
       state_->close();
       if (mine_to_end_) MPI_Finalize();
@@ -97,20 +103,20 @@ class mpi final : public processes {
     everybody_->abort(std::move(reason));
     state_->flush();  // who aborts may end its process at once
   }
-  // A thread looks for the news a hundred times a second, from the first call on: MPI wakes nobody.
+  // A thread looks for the news a hundred times a second: MPI wakes nobody.
   void on_abort(std::function<void(std::string const&)> then) override {
     const std::scoped_lock lock(listeners_mutex_);
     listeners_.push_back(std::move(then));
-    keep_watch();
   }
   // The same thread answers.
   int on_question(std::function<std::string(std::string const&)> answer) override {
-    const std::scoped_lock lock(listeners_mutex_);
-    keep_watch();
     return state_->asked().answer_by(std::move(answer));
   }
   list<std::optional<std::string>> ask(int which, std::string const& question, list<int> const& whom, double seconds) override {
-    const std::int32_t number = state_->ask(which, question, whom);
+    const std::int32_t number = [&] {
+      const std::scoped_lock lock(state_->calls());
+      return state_->ask(which, question, whom);
+    }();
     const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
     while (!state_->asked().wait(number, detail::comm::mpi_waits.news) && std::chrono::steady_clock::now() < end &&
            !state_->is_aborted()) {
@@ -148,15 +154,14 @@ class mpi final : public processes {
       return false;
     }
   }
-  void keep_watch() {
-    if (!watcher_.joinable()) watcher_ = std::thread([this] { watch(); });
-  }
   void watch() {
     while (!state_->is_aborted()) {
       if (is_leaving_.load(std::memory_order_acquire)) return;
       std::this_thread::sleep_for(detail::comm::mpi_waits.news);
-      const std::scoped_lock lock(state_->calls());
-      state_->poll();
+      try {
+        const std::scoped_lock lock(state_->calls());
+        state_->poll();
+      } catch (error const& e) { state_->stop(words({"rank ", rank(), " failed first: ", e.what()})); }
     }
     list<std::function<void(std::string const&)>> listeners;
     while (!is_leaving_.load(std::memory_order_acquire)) {  // who comes late is told, too
@@ -168,7 +173,9 @@ class mpi final : public processes {
       std::this_thread::sleep_for(detail::comm::mpi_waits.news);
     }
   }
-  mpi(int* argc, char*** argv) : exceptions_before_(std::uncaught_exceptions()) {
+  mpi(int* argc, char*** argv, mpi_options how) : exceptions_before_(std::uncaught_exceptions()) {
+    if (!(how.timeout_seconds > 0))
+      throw_error({"pt::mpi: timeout_seconds is ", how.timeout_seconds, "; give a number of seconds above 0"});
     int ready = 0, threads = MPI_THREAD_SINGLE;
     MPI_Initialized(&ready);
     if (ready) MPI_Query_thread(&threads);
@@ -179,11 +186,12 @@ class mpi final : public processes {
     if (threads < MPI_THREAD_SERIALIZED)
       throw_error({"MPI ", ready ? "was made ready without threads: call MPI_Init_thread with MPI_THREAD_SERIALIZED"
                                  : "allows no threads: use an MPI that was built with MPI_THREAD_SERIALIZED"});
-    state_ = std::make_unique<detail::comm::mpi_state>();
+    state_ = std::make_unique<detail::comm::mpi_state>(how.timeout_seconds);
     list<int> all(static_cast<std::size_t>(size()));
     std::iota(all.begin(), all.end(), 0);
     everybody_ = std::make_unique<mpi_communicator>(*state_, list<list<int>>{all});
     terminate_before_ = std::set_terminate(end_job);
+    if (size() > 1) watcher_ = std::thread([this] { watch(); });
   }
   // An exception that nobody catches ends the process without unwinding.
   [[noreturn]] static void end_job() {
