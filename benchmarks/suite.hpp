@@ -14,11 +14,18 @@ inline suite_case gpt_case(std::string name, int devices, int layers, std::size_
   const gpt_sizes sizes{layers, 51200, hidden, heads, samples, 2048};
   return a_case(std::move(name), a100(devices), gpt<pt::bf16>{layers}, sizes, std::move(grid), std::move(given));
 }
-inline suite_case swin_case(std::string name, int devices) {
+// The text of GPT-3 1.3B read byte by byte, in sequences so long that a block's features fill a device.
+inline suite_case bytes_case(std::string name, pt::cluster on, std::size_t samples, std::size_t positions) {
+  pt::constraints given;
+  given.coshard = {2, 4, 8};
+  return a_case(std::move(name), std::move(on), gpt<pt::bf16>{24}, gpt_sizes{24, 256, 2048, 16, samples, positions}, {},
+                std::move(given));
+}
+inline suite_case swin_case(std::string name, pt::cluster on) {
   const swin_sizes s{{2, 2, 42, 4}, 512, 16, 64, 576, 128, 22000};
   swin m;
   for (int l = 0; l < 4; ++l) m.layers[l] = s.layers[l];
-  return a_case(std::move(name), a100(devices), m, s);
+  return a_case(std::move(name), std::move(on), m, s);
 }
 
 // Sizes: GPT-3 of Brown et al. 2020, table 2.1; 1T of Narayanan et al. 2021, table 1; Llama 3 of Dubey et al. 2024, table 3;
@@ -33,14 +40,19 @@ inline std::vector<suite_case> suite() {
   return {
       gpt_case("GPT-3 1.3B on 4 A100", 4, 24, 2048, 16, 64),
       gpt_case("GPT-3 1.3B on 8 A100", 8, 24, 2048, 16, 64),
+      bytes_case("GPT of bytes, 1.3B, 262,144 positions, on 1 A100", a100(1), 4, 262144),
+      bytes_case("GPT of bytes, 1.3B, 163,840 positions, on 4 L40S", l40s_on_ethernet(4), 8, 163840),
       gpt_case("GPT-3 6.7B on 16 A100", 16, 32, 4096, 32, 256),
       gpt_case("GPT-3 175B on 1,024 A100", 1024, 96, 12288, 96, 1536),
       gpt_case("GPT-3 175B on 1,024 A100, more schedules", 1024, 96, 12288, 96, 1536, {}, schedules),
       gpt_case("GPT 1T on 1,024 A100", 1024, 128, 25600, 160, 3072, large),
       a_case("Llama 8B on 16 H100", pt::preset::dgx_h100(2), llama{32}, llama_sizes{}),
       a_case("Llama 70B on 64 H100", pt::preset::dgx_h100(8), llama{80}, llama_sizes{80, 128256, 8192, 8, 8, 28672, 128, 8192}),
-      swin_case("Swin V2-G on 8 A100", 8),
-      swin_case("Swin V2-G on 32 A100", 32),
+      swin_case("Swin V2-G on 4 L40S", l40s_on_ethernet(4)),
+      swin_case("Swin V2-G on 8 A100", a100(8)),
+      swin_case("Swin V2-G on 32 A100", a100(32)),
+      a_case("mBART, vocabulary 500,000, on 8 L40S", l40s_on_ethernet(8), encoder_decoder{24},
+             encoder_decoder_sizes{24, 500000, 2048, 32, 256, 1024}),
       a_case("mBART, vocabulary 500,000, on 16 A100", a100(16), encoder_decoder{24},
              encoder_decoder_sizes{24, 500000, 2048, 32, 256, 1024}),
       a_case("Evoformer, 48 blocks, on 4 A100", a100(4), evoformer{48}, evoformer_sizes{}),

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <partita/cost/presets.hpp>
+#include <partita/search/ablation.hpp>
 #include <partita/search/expert_grid.hpp>
 
 namespace benchmark_model {
@@ -25,20 +26,22 @@ struct suite_result {
   long too_slow = 0, too_large = 0, looked_at = 0;  // by a bound: slower than the best, or without room; the rest was simulated
   double grid_seconds = 0;                          // to simulate them
   double best = 0;                                  // what rescoring takes, as simulated
+  std::string difference;                           // of the found plan from the grid's best, as simulated
+  std::vector<pt::ablation> ablations;              // what each freedom is worth, where it is asked for
   double gap() const { return cost / bound - 1; }
   double ratio() const { return expert.seconds > 0 ? simulated / expert.seconds : 0; }  // 0: none that was simulated fits
 };
 struct suite_case {
   std::string name;
   pt::cluster on;
-  std::function<suite_result(pt::cluster const&, pt::expert_options const&)> run;
+  std::function<suite_result(pt::cluster const&, pt::expert_options const&, bool ablates)> run;
   pt::expert_options grid{};
 };
 
 template <class Model, class Sizes> suite_case a_case(std::string name, pt::cluster on, Model const& model, Sizes const& sizes,
                                                       pt::expert_options grid = {}, pt::constraints given = {}) {
   using training = pt::training<Model, pt::adamw, pt::clip_norm>;
-  auto run = [=](pt::cluster const& c, pt::expert_options const& how) {
+  auto run = [=](pt::cluster const& c, pt::expert_options const& how, bool ablates) {
     auto now = [] { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); };
     const training trained{model, {}, {}, {}};
     suite_result r;
@@ -49,6 +52,7 @@ template <class Model, class Sizes> suite_case a_case(std::string name, pt::clus
     r.cost = found.seconds;
     r.bound = found.lower_bound;
     r.memory = found.memory;
+    if (ablates) r.ablations = pt::ablate(found, c, given);
     {
       const pt::simulation s = pt::simulate<training>(found.plan, c);
       r.simulated = s.seconds;
@@ -64,7 +68,9 @@ template <class Model, class Sizes> suite_case a_case(std::string name, pt::clus
     const double memory = pt::costs(c).memory(0);
     for (pt::expert_plan const& x : experts) ++(x.simulated ? r.looked_at : x.memory > memory ? r.too_large : r.too_slow);
     if (!experts.empty() && experts.front().fits) r.expert = experts.front();
-    r.best = pt::rescore<training>(found, experts, c).seconds;
+    const auto rescored = pt::rescore<training>(found, experts, c);
+    r.best = rescored.seconds;
+    r.difference = rescored.difference;
     return r;
   };
   return {std::move(name), std::move(on), run, std::move(grid)};
@@ -73,6 +79,21 @@ template <class Model, class Sizes> suite_case a_case(std::string name, pt::clus
 inline pt::cluster a100(int devices) {
   pt::cluster c = pt::preset::dgx_a100((devices + 7) / 8);
   c.devices.front().count = devices;
+  return c;
+}
+// Workstations of one GPU each.
+inline pt::cluster l40s_on_ethernet(int devices) {
+  pt::cluster c = a100(devices);
+  c.name = std::to_string(devices) + " x L40S";
+  pt::device_kind& l40s = c.kinds.front();
+  l40s.name = "L40S";
+  l40s.flops = {{"f32", 91.6e12}, {"bf16", 362e12}, {"f16", 362e12}};
+  l40s.memory = 48e9;
+  l40s.memory_bandwidth = 864e9;
+  l40s.source = "NVIDIA L40S data sheet, 2023, without sparsity: 362 TFLOP/s bf16, 91.6 f32, 48 GB GDDR6 at 864 GB/s";
+  c.devices = {{l40s.name, devices}};
+  c.links = {{"100 Gigabit Ethernet", devices, 20e-6, 1 / 12.5e9, {}, "100 Gb/s a port; latency assumed"}};
+  c.check();
   return c;
 }
 }  // namespace benchmark_model
