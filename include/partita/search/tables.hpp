@@ -204,11 +204,11 @@ class table_builder {
         std::vector<double> copies{};  // by option of the reader: gradients that wait once more where they lie in another way
       };
       auto gradients_wait_again = [&](use const& u) {
-        std::vector<double> bytes;
+        std::vector<double> copies;
         if (costs_.splits())
           for (cut_option const& c : k.cuts[static_cast<std::size_t>(variable_of[static_cast<std::size_t>(u.op)])])
-            bytes.push_back(costs_.waiting_gradients(s.ops[static_cast<std::size_t>(u.op)], c, true));
-        return bytes;
+            copies.push_back(costs_.waiting_gradients(s.ops[static_cast<std::size_t>(u.op)], c, true));
+        return copies;
       };
       // From every way that it lies at one variable to every way at another, and the gradient back.
       auto arrivals = [&](std::vector<lies> const& have, std::vector<lies> const& want, keeping const& how_kept,
