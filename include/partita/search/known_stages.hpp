@@ -32,7 +32,7 @@ class shape_solver {
 };
 
 // A stretch of segments as a stage on a grid. Bounds by entry and exit: no way takes less time per micro-batch, is worth
-// less, is worth less with a quarter of the step.
+// less, is worth less with a share of the step.
 struct known_stage {
   in_flight_counts in_flight;
   int grid = 0;
@@ -51,7 +51,22 @@ struct known_stage {
   double least_open(int i, int j) const {
     return solved ? std::max(solved->at(i, j).least_worth, solved->at(i, j).solved) : worth(i, j);
   }
-  double least_mixed(int i, int j) const { return solved ? solved->at(i, j).least_mixed : mixed(i, j); }
+  // Time per micro-batch that no way takes less than which is worth so much and adds no more than `adds` to the time of all but
+  // filling: with t per micro-batch and g per step, m t + g and (m - fill) t + g.
+  double time_adding(int i, int j, double worth_it, double adds, double m, double fill) const {
+    double least = least_time(i, j);
+    if (fill > 0) least = std::max(least, (worth_it - adds) / fill);  // m t + g
+    each_mixed(i, j, [&](double share, double bound) {                // m t + share g
+      least = std::max(least, (bound - share * adds) / ((1 - share) * m + share * fill));
+    });
+    return least;
+  }
+  double first_mixed(int i, int j) const { return solved ? solved->at(i, j).least_mixed.front() : mixed(i, j); }
+  // visit(share, bound): with a share of the step.
+  template <class Visit> void each_mixed(int i, int j, Visit&& visit) const {
+    if (!solved) return visit(stage_problem::first_share, mixed(i, j));
+    for (std::size_t k = 0; k < solved->shares().size(); ++k) visit(solved->shares()[k], solved->at(i, j).least_mixed[k]);
+  }
 };
 
 class known_stages {
@@ -97,7 +112,7 @@ class known_stages {
     grid_solver& g = s_.grid(x.grid);
     x.time = g.through_all(x.runs, {1, 0}, 0, {});
     x.worth = g.through_all(x.runs, worth_, 0, {});
-    x.mixed = alone_ ? x.worth : g.through_all(x.runs, {worth_.time, worth_.step / 4}, 0, {});
+    x.mixed = alone_ ? x.worth : g.through_all(x.runs, {worth_.time, stage_problem::first_share * worth_.step}, 0, {});
     if (const double limit = limit_of(x); limit < infinite) {
       const matrix lean = g.through_all(x.runs, {0, 0}, 1, x.in_flight);
       const double room = (limit - g.least_running(x.runs)) * (1 + 1e-12);
@@ -115,7 +130,7 @@ class known_stages {
     };
     raise_to(x.worth, worth_, mu);
     if (alone_) return;  // nothing but worth counts
-    raise_to(x.mixed, {worth_.time, worth_.step / 4}, mu);
+    raise_to(x.mixed, {worth_.time, stage_problem::first_share * worth_.step}, mu);
     raise_to(x.time, {1, 0}, mu / worth_.time);
   }
 

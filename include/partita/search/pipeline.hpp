@@ -10,6 +10,7 @@
 #include <partita/search/listing.hpp>
 #include <partita/search/packing.hpp>
 #include <partita/search/stage_chain.hpp>
+#include <partita/search/trading.hpp>
 
 namespace partita::spaces {
 
@@ -211,6 +212,12 @@ class configuration_solver {
         a.open = true;
         return bound;
       }
+      if (trade_closer(*best)) {
+        take(*best, a);
+        if (bound >= enough()) return bound;
+        --listed;
+        continue;
+      }
       if (!raise(*best)) return bound;
       take(*best, a);
     }
@@ -274,6 +281,43 @@ class configuration_solver {
     }
     return moved;
   }
+  // Bounds stages that have none of their ways in the chain closer where they take less time per micro-batch for more per step:
+  // with shares of the step on both sides of the one that bounds them there, and finds such ways. False: none gained by it.
+  bool trade_closer(stage_chain const& chain) {
+    if (stages_ == 1) return false;
+    const bool first = finder_->look_closer();
+    bool any = first;
+    for (chained_stage const& x : chain.stages) {
+      if (x.point >= 0) continue;
+      stage_problem& s = *x.of->solved;
+      auto time = [&] { return x.of->time_adding(x.entry, x.exit, x.of->least_open(x.entry, x.exit), x.adds, m_, fill_); };
+      const double before = time();
+      for (int halved = 2; halved <= 8 && s.shares().size() < most_shares && !(time() > before * (1 + 1e-5)); halved *= 2) {
+        double below = 0, above = 1, holds = 0, most = s.at(x.entry, x.exit).least_time;  // with nothing of the step
+        x.of->each_mixed(x.entry, x.exit, [&](double share, double mixed) {
+          if (const double t = (mixed - share * x.adds) / ((1 - share) * m_ + share * fill_); t > most) {
+            most = t;
+            holds = share;
+          }
+        });
+        if (fill_ > 0 && (x.of->least_open(x.entry, x.exit) - x.adds) / fill_ > most) holds = 1;
+        for (double share : s.shares()) {
+          if (share < holds) below = std::max(below, share);
+          if (share > holds) above = std::min(above, share);
+        }
+        if (holds > 0) s.add_share(holds - (holds - below) / halved);
+        if (holds < 1) s.add_share(holds + (above - holds) / halved);
+      }
+      const bool closer = time() > before * (1 + 1e-5);
+      any = any || closer;
+      if (!first && !closer) continue;
+      stage_entry& e = s.at(x.entry, x.exit);
+      const std::vector<stage_point> more = traded_ways(s, x.entry, x.exit);
+      e.points.insert(e.points.end(), more.begin(), more.end());
+      keep_best(e.points);
+    }
+    return any;
+  }
   // Raises the bound of a stage that has none of its ways in the chain: of the one that keeps the whole bound where it is, and of
   // those near it. Where that one's is as good as it can be made, the time of others remains to be found, which all wait for.
   // False: there is nothing more to find.
@@ -306,6 +350,7 @@ class configuration_solver {
     e.stuck = e.stuck || !list_further(x, e, how_.listing);
     return !e.stuck;
   }
+  static constexpr std::size_t most_shares = 12;
   double rest_of(chained_stage const& x) const { return x.rest + window_.time_of(0, x.begin); }
   // False: there are too many ways to list.
   bool list_further(chained_stage const& x, stage_entry& e, stage_limits const& allowed) {

@@ -34,8 +34,10 @@ struct way_through {
   segment_choice chosen;
 };
 struct stage_entry {
-  // Of any way from this entry to this exit: time per micro-batch; what it is worth; the same with a quarter of the step.
-  double least_time = infinite, least_worth = infinite, least_mixed = infinite;
+  // Of any way from this entry to this exit: time per micro-batch; what it is worth; the same with a share of the step, for each
+  // of the stage's shares.
+  double least_time = infinite, least_worth = infinite;
+  std::vector<double> least_mixed;
   double solved = -infinite;  // every way worth at most this is among the points, or no better than one of them
   bool too_many = false;      // more ways than may be listed
   bool stuck = false;         // and the bound is as good as it can be made
@@ -65,9 +67,19 @@ class stage_problem {
     columns_ = g_->kind(kinds_.back()).front().by->of().exits();
     entries_.resize(static_cast<std::size_t>(rows_) * static_cast<std::size_t>(columns_));
     for (double level : possible_levels()) open_cases(level);
-    bound(worth_, &stage_entry::least_worth, most_);
-    bound({1, 0}, &stage_entry::least_time, alone_ ? -infinite : infinite);
-    if (!alone_) bound(mixed_aim(), &stage_entry::least_mixed, infinite);
+    bound(worth_, most_, [](stage_entry& e) -> double& { return e.least_worth; });
+    bound({1, 0}, alone_ ? -infinite : infinite, [](stage_entry& e) -> double& { return e.least_time; });
+    if (!alone_) add_share(first_share);
+    products_.clear();
+  }
+  // How much of the step counts where ways are bounded that take less time per micro-batch and more per step, or the other way.
+  static constexpr double first_share = 0.25;
+  std::vector<double> const& shares() const { return shares_; }
+  // Bounds them with another share.
+  void add_share(double share) {
+    shares_.push_back(share);
+    for (stage_entry& e : entries_) e.least_mixed.push_back(infinite);
+    bound({worth_.time, share * worth_.step}, infinite, [](stage_entry& e) -> double& { return e.least_mixed.back(); });
     products_.clear();
   }
   int entries() const { return rows_; }
@@ -91,7 +103,7 @@ class stage_problem {
   in_flight_counts in_flight() const { return in_flight_; }
   int counted() const { return counted_; }
   aim worth() const { return worth_; }
-  aim mixed_aim() const { return {worth_.time, worth_.step / 4}; }
+  aim mixed_aim() const { return {worth_.time, first_share * worth_.step}; }
   // What ways are looked for by.
   std::vector<aim> aims() const {
     if (alone_) return {worth_};
@@ -308,13 +320,13 @@ class stage_problem {
     (now.memory > room ? b.above : b.below) = now;
     return true;
   }
-  void bound(aim a, double stage_entry::*least, double most) {
+  template <class Least> void bound(aim a, double most, Least&& least_of) {
     const std::vector<raised_bound> all = bounds_of(a, most);
     for (std::size_t k = 0; k < all.size(); ++k) {
       stage_case& c = cases_[k];
       for (std::size_t e = 0; e < entries_.size(); ++e)
-        if (c.memory.at[e] + c.level <= limit_) entries_[e].*least = std::min(entries_[e].*least, all[k].at.at[e]);
-      if (least != &stage_entry::least_worth) continue;
+        if (double& least = least_of(entries_[e]); c.memory.at[e] + c.level <= limit_) least = std::min(least, all[k].at.at[e]);
+      if (a.time != worth_.time || a.step != worth_.step) continue;
       c.worth = all[k].at;
       c.mu = all[k].mu;
     }
@@ -366,6 +378,7 @@ class stage_problem {
   std::map<std::tuple<double, double, double, double>, by_count> products_;
   std::map<double, counts> wanted_;
   std::vector<stage_entry> entries_;
+  std::vector<double> shares_;
   // by kind, whether it is run again, level, aim, multiplier, entry, exit
   std::map<std::tuple<int, bool, double, double, double, double, int, int>, way_through> decoded_;
 };

@@ -6,6 +6,7 @@
 #pragma once
 #include <cmath>
 #include <optional>
+#include <utility>
 
 #include <partita/search/known_stages.hpp>
 #include <partita/search/stage_window.hpp>
@@ -17,6 +18,7 @@ struct chained_stage {
   int begin = 0, end = 0, grid = 0, entry = 0, exit = 0, point = -1;
   known_stage* of = nullptr;
   double rest = 0;  // the stages beside it take this time per micro-batch at least
+  double adds = 0;  // with this added to the time of all but filling it would be no slower than the slowest stage
 };
 struct stage_chain {
   double time = infinite;
@@ -40,13 +42,20 @@ class chain_finder {
         if (!pieces.empty()) widest_ = std::max({widest_, pieces.front().by->of().entries(), pieces.front().by->of().exits()});
   }
 
+  // From now on bounds of what is not listed are as close as stages have them. False: they were before.
+  bool look_closer() { return !std::exchange(close_, true); }
   // The chain that takes the least time; none that takes `most` or more.
   std::optional<stage_chain> best(double most) {
     collect();
-    look_ahead();
+    look_ahead(infinite);
+    for (int round = 0; round < 2 && close_; ++round) {  // a chain below `most` has less room than it seems at first
+      set_window(most);
+      look_ahead(most_added_);
+    }
     const double least = least_of_all(), from = std::max(least, last_);  // bounds rise, and with them what the chain takes
     for (double share = 1e-4;; share *= 4) {
       const double cut = std::min(most, from + std::abs(from) * share + 1e-300);
+      set_window(cut);
       if (!(least < most)) return std::nullopt;
       if (const int found = extend(cut); found >= 0) {
         last_ = time_of(found);
@@ -117,7 +126,8 @@ class chain_finder {
   }
   // What a stage adds to the time of all but its filling, at the least.
   double adds(double worth) const { return worth * (m_ - fill_) / m_; }
-  void look_ahead() {
+  // `added`: no stage adds more to the time of all but filling.
+  void look_ahead(double added) {
     in_.assign(static_cast<std::size_t>(stages_) + 1, {});
     out_ = in_;
     out_.back().assign(states(stages_), {});
@@ -133,7 +143,9 @@ class chain_finder {
           for (int j = 0; j < r.of->worth.columns; ++j) {
             ahead const& after = out[state(r.end, r.grid, j)];
             if (after.sum == infinite) continue;
-            to.sum = std::min(to.sum, r.of->least_time(i, j) + after.sum);
+            const double time =
+                added < infinite ? r.of->time_adding(i, j, r.of->least_worth(i, j), added, m_, fill_) : r.of->least_time(i, j);
+            to.sum = std::min(to.sum, time + after.sum);
             to.largest = std::min(to.largest, std::max(adds(r.of->least_worth(i, j)), after.largest));
           }
         }
@@ -178,24 +190,59 @@ class chain_finder {
     of_state.push_back(static_cast<int>(labels_.size()));
     labels_.push_back(l);
   }
+  // What the slowest stage adds in any chain, at the least, and in one that is below the cut, at the most.
+  void set_window(double cut) {
+    double sum = infinite;
+    slowest_ = infinite;
+    for (ahead const& a : in_.front()) {
+      sum = std::min(sum, a.sum);
+      slowest_ = std::min(slowest_, a.largest);
+    }
+    most_added_ = cut - fill_ * sum;
+  }
   // What ways that are not listed may be at best, in steps along the line that time and worth trade on: the less time per
-  // micro-batch, the more per step.
-  template <class Visit> void bounds_of(known_stage const& k, int i, int j, Visit&& visit) const {
+  // micro-batch, the more per step. visit(time, adds).
+  template <class Visit> void bounds_of(known_stage const& k, int i, int j, double crossing, Visit&& visit) const {
     constexpr int steps = 4;
-    const double time = k.least_time(i, j), worth = k.least_open(i, j), mixed = k.least_mixed(i, j),
-                 meets = (4 * mixed - worth) / (3 * m_);
-    if (stages_ == 1 || !(meets > time)) return visit(time, worth);
+    constexpr double share = stage_problem::first_share;
+    const double time = k.least_time(i, j), worth = k.least_open(i, j);
+    auto say = [&](double t, double w) { visit(t, w - fill_ * t); };
+    if (stages_ == 1) return say(time, worth);
+    if (close_) return bounds_closer(k, i, j, crossing, visit);
+    const double mixed = k.first_mixed(i, j), meets = (mixed - share * worth) / ((1 - share) * m_);
+    if (!(meets > time)) return say(time, worth);
     for (int n = 0; n < steps; ++n) {
       const double from = time + n * (meets - time) / steps, to = time + (n + 1) * (meets - time) / steps;
-      visit(from, std::max(worth, 4 * mixed - 3 * m_ * to));
+      say(from, std::max(worth, (mixed - (1 - share) * m_ * to) / share));
     }
-    visit(meets, worth);
+    say(meets, worth);
+  }
+  // The same by all shares that are known. What adds no more than the slowest stage does at the least is none the worse for it;
+  // up to the most that one may add, in steps. `crossing`: into the stage, at the least.
+  template <class Visit> void bounds_closer(known_stage const& k, int i, int j, double crossing, Visit&& visit) const {
+    constexpr int steps = 16;
+    const double worth = k.least_open(i, j), least = adds(worth), borne = (m_ - fill_) * crossing;
+    const double from = std::max(least, slowest_ - borne), step = (most_added_ - borne - from) / steps;
+    if (!(step >= 0)) return;
+    // With its time bounded from below a way may count as adding what makes it worth as much as it is at the least: in a chain
+    // either another stage is the slowest, and its time alone counts, or what it is worth.
+    auto say = [&](double t, double added) { visit(t, std::max(added, worth - fill_ * t)); };
+    double time = k.time_adding(i, j, worth, from, m_, fill_);
+    say(time, least);
+    for (int n = 0; n < steps; ++n) {
+      const double less = k.time_adding(i, j, worth, from + (n + 1) * step, m_, fill_);
+      if (!(less < time)) break;
+      say(less, from + n * step);
+      time = less;
+    }
   }
   // The last label of the best chain below the cut; -1: there is none.
   int extend(double cut) {
     labels_.clear();
     std::vector<std::vector<int>> in(states(0)), out;
-    for (std::size_t at = 0; at < in.size(); ++at) add(in[at], label{}, in_[0][at], cut);
+    label start;
+    if (close_) start.largest = slowest_;
+    for (std::size_t at = 0; at < in.size(); ++at) add(in[at], start, in_[0][at], cut);
     for (int s = 0; s < stages_; ++s) {
       auto const& after = out_[static_cast<std::size_t>(s) + 1];
       out.assign(states(s + 1), {});
@@ -242,11 +289,12 @@ class chain_finder {
         const std::size_t to = state(r.end, r.grid, j);
         if (after[to].sum == infinite) continue;
         ways_.clear();
+        double crossing = infinite;
+        for (int from : here) crossing = std::min(crossing, labels_[static_cast<std::size_t>(from)].crossing);
         if (k.solved)
           for (stage_point const& way : k.solved->at(i, j).points)
             ways_.push_back({way.time, (m_ - fill_) * way.time + way.step, static_cast<int>(ways_.size())});
-        if (k.open(i, j))
-          bounds_of(k, i, j, [&](double time, double worth) { ways_.push_back({time, worth - fill_ * time, -1}); });
+        if (k.open(i, j)) bounds_of(k, i, j, crossing, [&](double time, double adds) { ways_.push_back({time, adds, -1}); });
         for (int from : here) {
           const label before = labels_[static_cast<std::size_t>(from)];
           for (known_way const& x : ways_) {
@@ -287,6 +335,8 @@ class chain_finder {
       x.point = l.point;
       x.of = ref.of;
       x.rest = out_[s + 1][state(ref.end, ref.grid, l.exit)].sum;
+      x.adds =
+          labels_[static_cast<std::size_t>(last)].largest - (m_ - fill_) * labels_[static_cast<std::size_t>(l.before)].crossing;
       r.stages.push_back(x);
     }
     return r;
@@ -307,6 +357,8 @@ class chain_finder {
   std::vector<label> labels_;
   std::vector<known_way> ways_;
   double last_ = -infinite;  // what the last chain takes
+  bool close_ = false;
+  double slowest_ = 0, most_added_ = infinite;
 };
 
 }  // namespace partita::spaces
