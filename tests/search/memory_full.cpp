@@ -103,6 +103,15 @@ TEST_CASE("the same under zero bubble, and not much more than that: of what wait
   CHECK(try_points(benchmark_model::gpt<f32>{6}, 10, 20, given) < 1.15);
 }
 
+TEST_CASE("the same where embeddings and logits are spread over the devices of all stages") {
+  constraints given;
+  given.schedules = {schedule_kind::interlaced, schedule_kind::interlaced_in_step};
+  given.micro_batches = {2, 4, 16};
+  try_points(benchmark_model::gpt<bf16>{6}, 9, 10, given);
+  const benchmark_model::encoder_decoder model{4};
+  try_points(model, benchmark_model::encoder_decoder_sizes{4, 32768, 256, 4, 16, 64}.bindings(), 10, 20, given);
+}
+
 TEST_CASE("the memory that a search counts is no less than what the lowered plan needs") {
   try_points(benchmark_model::gpt<bf16>{3}, 1, 40);
   try_points(benchmark_model::gpt<f32>{3}, 2, 40);

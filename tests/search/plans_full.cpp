@@ -7,6 +7,7 @@
 #include <partita/search/search.hpp>
 
 #include "../support/matrix.hpp"
+#include "../support/models/encoder_decoder.hpp"
 #include "../support/models/gpt.hpp"
 
 using namespace partita;
@@ -37,6 +38,10 @@ struct scaled {
   }
 };
 
+struct encoder_decoder {
+  constexpr auto operator()(auto& g) const { return testing::models::encoder_decoder{2}(g); }
+};
+
 template <class Model> void try_points(constraints const& given, unsigned seed, int points) {
   const testing::models::sizes sizes{
       .samples = 8, .positions = 6, .vocabulary = 12, .hidden = 8, .heads = 4, .width = 4, .inner = 8};
@@ -64,6 +69,14 @@ TEST_CASE("points of the space, drawn at random, are plans that train as one dev
   using enum schedule_kind;
   given.schedules = {one_f_one_b, gpipe, interleaved, zero_bubble_h1, zero_bubble_h2};
   try_points<gpt>(given, 7, 80);
+}
+
+TEST_CASE("the same where embeddings and logits are spread over the devices of all stages") {
+  constraints given;
+  given.schedules = {schedule_kind::interlaced, schedule_kind::interlaced_in_step};
+  given.recompute = {{glob("*.0"), recompute_rule::either}};
+  try_points<gpt>(given, 9, 30);
+  try_points<encoder_decoder>(given, 10, 50);
 }
 
 TEST_CASE("the same with ZeRO 3 where weights reach their readers through an op") {

@@ -122,6 +122,8 @@ TEST_CASE("what a segment needs at the least, known before any table is made, is
                      schedule_kind::gpipe};
   try_needs(model{}, given);
   try_needs(model_with_views{}, given);
+  given.schedules = {schedule_kind::interlaced, schedule_kind::interlaced_in_step};
+  try_needs(model{}, given);
   given = {};
   given.coshard = {2, 4};
   try_needs(model{}, given);
@@ -396,11 +398,64 @@ TEST_CASE("a schedule with a smaller bubble is taken where it is allowed") {
   }
 }
 
+namespace {
+struct many_words : axis<"many_words", 8192> {};
+struct large_vocabulary {
+  constexpr auto operator()(auto& g) const {
+    auto tokens = input<i32, sample, position>(g, "tokens");
+    auto table = param<f32, many_words, hidden>(g, "table.weight");
+    auto x = embedding(tokens, table);
+    for (int l = 0; l < 4; ++l) {
+      auto s = scope(g, "block", l);
+      auto h = gelu(linear(x, param<f32, hidden, inner>(g, "up.weight")));
+      x = x + linear(h, param<f32, inner, hidden>(g, "down.weight"));
+    }
+    return cross_entropy(linear(x, table), input<i32, sample, position>(g, "targets"));
+  }
+};
+}  // namespace
+
+TEST_CASE("a vocabulary that no stage can work on alone is spread over all of them") {
+  constraints given = constrained<only::devices_per_stage<1>, only::stages<4>, only::micro_batches<8>>();
+  const auto without = search<large_vocabulary>(slow_cluster(), given);
+  using enum schedule_kind;
+  given.schedules = {one_f_one_b, interlaced, interlaced_in_step};
+  const auto with = search<large_vocabulary>(slow_cluster(), given);
+  CHECK(with.seconds < 0.8 * without.seconds);
+  CHECK(with.memory < 0.5 * without.memory);
+  CHECK(!with.plan.check());
+  CHECK(with.why.bound_by.find("table.weight is in them") != std::string::npos);
+  CHECK(with.why.bound_by.find("without that a step takes at least ") != std::string::npos);
+  const simulation s = simulate<large_vocabulary>(with.plan, slow_cluster());
+  CHECK(s.seconds == doctest::Approx(with.seconds).epsilon(0.05));
+  CHECK(static_cast<double>(s.peak_bytes()) <= with.memory);
+  // Every device has a part of the table.
+  auto const& g = with.plan.graph();
+  for (int op = 0; op < g.ops.size; ++op)
+    if (g.ops[op].when == pass::forward && g.name(op).view() == "table.weight" && g.ops[op].info->kind == "param")
+      CHECK(spaces::lies_of(g, with.plan, op).pieces() == 4);
+  // Started from, it is known from the beginning; and a schedule that is allowed worsens nothing.
+  const auto from = search_from<large_vocabulary>(with.plan, slow_cluster(), given);
+  REQUIRE(from.found);
+  CHECK(from.found->why.start == "the start is of the space; it bounds the search from the beginning");
+  for (const double memory : {80e9, 4e6, 3e6}) {
+    constraints any, all;
+    any.memory = all.memory = memory;
+    all.schedules = given.schedules;
+    auto time = [&](constraints const& c) {
+      try {
+        return search<large_vocabulary>(slow_cluster(), c, {}, std::vector<binding>{}, {.tolerance = 0}).seconds;
+      } catch (error const&) { return spaces::infinite; }
+    };
+    CHECK(time(all) <= time(any));
+  }
+}
+
 TEST_CASE("no plan of a configuration is faster than its bound, which is known before it is looked at") {
   const plan<trained> empty{trained{}};
   constraints given;
-  given.schedules = {schedule_kind::one_f_one_b, schedule_kind::interleaved, schedule_kind::zero_bubble_h1,
-                     schedule_kind::zero_bubble_h2};
+  using enum schedule_kind;
+  given.schedules = {one_f_one_b, interleaved, zero_bubble_h1, zero_bubble_h2, interlaced, interlaced_in_step};
   given.coshard = {2};
   for (const double slower : {1.0, 3.0}) {
     const costs k(unequal_cluster(4, slower));
@@ -628,13 +683,10 @@ TEST_CASE("a start whose stages are no runs of blocks bounds nothing") {
   }
 }
 
-TEST_CASE("a plan of the space is read as a point that makes it") {
+namespace {
+void read_points(constraints const& given) {
   const plan<trained> empty{trained{}};
   const costs k(slow_cluster());
-  constraints given;
-  given.coshard = {2, 4};
-  using enum schedule_kind;
-  given.schedules = {one_f_one_b, gpipe, interleaved, zero_bubble_h1, zero_bubble_h2};
   const spaces::plan_space space(empty.traced(), empty.traced().forward_count, k, given);
   spaces::problem const& p = space.of();
   std::mt19937 random(4);
@@ -643,7 +695,11 @@ TEST_CASE("a plan of the space is read as a point that makes it") {
     spaces::configuration const& configured = p.configurations[static_cast<std::size_t>(c)];
     const spaces::shape s = p.make_shape(configured.shape);
     const spaces::choice x = spaces::random_choice(p, s, c, random);
-    if (!x.found()) continue;
+    auto is_spread = [&](int segment) { return !s.spread.empty() && space.may_spread(segment); };
+    if (!x.found() || std::any_of(x.stages.begin(), x.stages.end(), [&](spaces::stage_choice const& stage) {
+          return stage.segments.size() == 1 && is_spread(stage.begin);  // no op lies there
+        }))
+      continue;
     plan_base made(empty.traced());
     spaces::chosen(space, x)(made);
     const spaces::point_of_plan read = spaces::plan_reader(space, made).read();
@@ -654,6 +710,17 @@ TEST_CASE("a plan of the space is read as a point that makes it") {
     if (configured.stages == 1)
       CHECK(spaces::time_and_memory(p, s, read.point).time <= spaces::time_and_memory(p, s, x).time * (1 + 1e-9));
   }
+}
+}  // namespace
+
+TEST_CASE("a plan of the space is read as a point that makes it") {
+  constraints given;
+  given.coshard = {2, 4};
+  using enum schedule_kind;
+  given.schedules = {one_f_one_b, gpipe, interleaved, zero_bubble_h1, zero_bubble_h2};
+  read_points(given);
+  given.schedules = {interlaced, interlaced_in_step};
+  read_points(given);
 }
 
 TEST_CASE("where blocks may run in turns the search misses nothing that looking at every choice finds") {

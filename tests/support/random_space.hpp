@@ -11,7 +11,7 @@ namespace partita::testing {
 class random_space {
  public:
   explicit random_space(unsigned seed)
-      : random_(seed), tells_needs_(seed % 4 != 0), unequal_(seed % 3 == 2), turns_(seed % 5 == 3) {}
+      : random_(seed), tells_needs_(seed % 4 != 0), unequal_(seed % 3 == 2), turns_(seed % 5 == 3), spreads_(seed % 7 < 2) {}
   spaces::problem make() {
     using namespace spaces;
     problem p;
@@ -39,7 +39,7 @@ class random_space {
       configuration x;
       x.shape = pick(0, p.shapes - 1);
       x.stages = pick(1, 3);
-      x.schedule.holds = static_cast<pipeline_schedule::rule>(pick(0, 4));
+      x.schedule.holds = static_cast<pipeline_schedule::rule>(pick(0, 5));
       if (x.schedule.holds == pipeline_schedule::chunks_behind) x.schedule.chunks = pick(2, 3);
       x.schedule.fill = chance(4) ? 0.5 : 1;
       p.configurations.push_back(x);
@@ -199,6 +199,9 @@ class random_space {
         s.crossings.emplace_back();
         for (int k = 0; k < boundaries * boundaries; ++k) s.crossings.back().push_back(pick(0, 4));
       }
+    // What is spread: ways of which one may be better in both.
+    for (int ways = spreads_ ? pick(1, 3) : 0, k = 0; k < ways; ++k)
+      s.spread.push_back({static_cast<double>(pick(0, 12)), static_cast<double>(pick(0, 2 * most_memory_))});
     return s;
   }
   spaces::cost make_cost(bool of_pair) {
@@ -250,7 +253,7 @@ class random_space {
     }
   }
   std::mt19937 random_;
-  bool tells_needs_, unequal_, turns_;
+  bool tells_needs_, unequal_, turns_, spreads_;
   int most_memory_ = 10;
 };
 

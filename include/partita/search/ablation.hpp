@@ -38,7 +38,7 @@ inline std::vector<freedom> freedoms_of(search_report const& found, spaces::plan
     again += s.replayed;
     turned += s.in_turns;
     for (std::size_t z = 0; z < zero.size(); ++z) zero[z] += s.zero[z];
-    equal = equal && (s.first_block == 0 || equal_space.of().begins(s.first_block, found.stages));
+    equal = equal && (&s == &found.of_stages.front() || equal_space.of().begins(s.first_block, found.stages));
   }
   for (spaces::segment const& s : space.model().segments) blocks += s.block >= 0;
   std::vector<freedom> all;
@@ -82,6 +82,11 @@ inline std::vector<freedom> freedoms_of(search_report const& found, spaces::plan
     add("stages of unequal lengths", staged && !equal, {[](constraints& c) { c.equal_stages = true; }});
   add("other schedules than 1F1B", staged && found.schedule != "1F1B",
       {[](constraints& c) { c.schedules = {schedule_kind::one_f_one_b}; }});
+  add("ends of the model spread over all stages", found.schedule.find("interlaced") == 0, {[](constraints& c) {
+        std::erase_if(c.schedules, [](schedule_kind kind) {
+          return kind == schedule_kind::interlaced || kind == schedule_kind::interlaced_in_step;
+        });
+      }});
   auto is_power = [](int n) { return (n & (n - 1)) == 0; };
   auto powers_of_two = [&](std::vector<int> constraints::*which, std::size_t most) {
     return [=](constraints& c) {

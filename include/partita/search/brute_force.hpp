@@ -19,7 +19,7 @@ class enumeration {
     for (std::size_t c = 0; c < p.configurations.size(); ++c) {
       enumeration e{p, p.make_shape(p.configurations[c].shape)};
       e.x_.configuration = static_cast<int>(c);
-      e.stage(0, visit);
+      for (e.x_.spread = 0; e.x_.spread < e.s_.spreads(); ++e.x_.spread) e.stage(0, visit);
     }
   }
 

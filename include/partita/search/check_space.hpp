@@ -39,6 +39,9 @@ inline void check_shape(shape const& s, std::vector<int> const& chain, word wher
       throw_error({where, " has no grid at place ", place});
   for (grid_choice const& g : s.grids)
     if (!(g.limit >= 0)) throw_error({where, " has a grid with a limit of ", g.limit, "; it is 0 or more"});
+  for (spread_cost const& x : s.spread)
+    if (!std::isfinite(x.seconds) || !std::isfinite(x.bytes) || x.seconds < 0 || x.bytes < 0)
+      throw_error({where, ": what is spread takes ", x.seconds, " seconds and ", x.bytes, " bytes"});
   const std::size_t kinds = s.grids.front().kinds.size();
   for (std::size_t g = 0; g < s.grids.size(); ++g) {
     auto const& of = s.grids[g].kinds;

@@ -1,8 +1,10 @@
 // A choice as a plan, in the three primitives' own words. A policy like any other; `plan.check()` accepts what it makes.
 #pragma once
+#include <array>
 #include <string>
 #include <string_view>
 
+#include <partita/policy/interlaced_order.hpp>
 #include <partita/policy/schedule.hpp>
 #include <partita/policy/zero.hpp>
 #include <partita/search/space.hpp>
@@ -38,8 +40,10 @@ class chosen {
 
  private:
   static constexpr std::string_view modes[grid_dimensions]{"outer", "inner"};
+  using extents = std::array<int, grid_dimensions>;  // of a device grid
   struct zero_choice {
-    int parameter, stage, grid;
+    int parameter, stage;
+    extents grid;
     bool in_turns;  // what reads it
     bool alone;     // and that there is one reader
     bool shared[grid_dimensions];
@@ -47,17 +51,35 @@ class chosen {
   };
   int stages() const { return static_cast<int>(x_.stages.size()); }
   int chunks() const { return shape_.schedule.chunks; }
-  // Part c * stages + s of the model is chunk c of stage s. `part_of` ops: filled in.
+  int parts() const { return chunks() * stages(); }
+  // Part c * stages + s of the model is chunk c of stage s. What is spread is two more: before the first stage, after the last
+  // one. `part_of` ops: filled in.
   void deal(plan_base& plan, std::vector<int>& part_of) const {
     int number = 0;
+    std::size_t spread = 0;
     for (int c = 0; c < chunks(); ++c)
       for (int s = 0; s < stages(); ++s) {
         stage_choice const& stage = x_.stages[static_cast<std::size_t>(s)];
         const int count = static_cast<int>(stage.segments.size());
         const bool last = s + 1 == stages();
-        for (int i = shape_.schedule.begin_of(c, count, last); i < shape_.schedule.begin_of(c + 1, count, last); ++i)
-          take(plan, number++, c * stages() + s, stage.segments[static_cast<std::size_t>(i)], part_of);
+        for (int i = shape_.schedule.begin_of(c, count, last); i < shape_.schedule.begin_of(c + 1, count, last); ++i, ++number)
+          if (space_.spreads(number, shape_)) {
+            spread_way const& way = way_to_spread();
+            const int part = parts() + (number + 1 == space_.segments() ? 1 : 0);
+            take(plan, number, part, space_.key_of_spread(number, shape_, way), {}, way.options[spread++], part_of);
+          } else {
+            segment_choice const& picked = stage.segments[static_cast<std::size_t>(i)];
+            take(plan, number, c * stages() + s, space_.key_of(number, shape_, stage.grid, picked.variant),
+                 space_.way(number, picked.variant), picked.options, part_of);
+          }
       }
+  }
+  spread_way const& way_to_spread() const { return space_.ways_to_spread(shape_)[static_cast<std::size_t>(x_.spread)]; }
+  extents grid_of(int part) const {
+    auto const& [outer, inner] =
+        part < parts() ? shape_.grids[static_cast<std::size_t>(x_.stages[static_cast<std::size_t>(part % stages())].grid)]
+                       : way_to_spread().grid;
+    return {outer, inner};
   }
   void order(plan_base& plan) const {
     switch (shape_.schedule.kind) {
@@ -65,40 +87,39 @@ class chosen {
       case schedule_kind::interleaved: return schedule::interleaved_of::order(plan, stages(), shape_.micro_batches, chunks());
       case schedule_kind::zero_bubble_h1: return schedule::zero_bubble<schedule::h1>::order(plan, stages(), shape_.micro_batches);
       case schedule_kind::zero_bubble_h2: return schedule::zero_bubble<schedule::h2>::order(plan, stages(), shape_.micro_batches);
+      case schedule_kind::interlaced:
+      case schedule_kind::interlaced_in_step:
+        return policy::detail::order_interlaced(plan, stages(), shape_.micro_batches, shape_.schedule.in_step());
       default: return schedule::one_f_one_b::order(plan, stages(), shape_.micro_batches);
     }
-  }
-  int extent(int grid, int dimension) const {
-    auto const& [outer, inner] = shape_.grids[static_cast<std::size_t>(grid)];
-    return dimension == 0 ? outer : inner;
   }
   void cut_batch(plan_base& plan) const {
     if (shape_.micro_batches < 2) return;
     if (auto const* batch = space_.model().batch)
       plan.op_trans(plan.ops(), cut_axis{batch, shape_.micro_batches, mode_name("micro")}, 0);
   }
-  void cut(plan_base& plan, int op, int letter, int grid, int dimension) const {
+  static void cut(plan_base& plan, int op, int letter, extents const& grid, int dimension) {
     dim const& x = plan.graph().ops[op].info->dims[letter];
     if (policy::detail::is_cut_by(plan, op, modes[dimension])) return;
-    plan.op_trans(op_ref{&plan.graph(), op}, cut_axis{x.axis, extent(grid, dimension), mode_name(modes[dimension]), x.letter}, 0);
+    const int pieces = grid[static_cast<std::size_t>(dimension)];
+    plan.op_trans(op_ref{&plan.graph(), op}, cut_axis{x.axis, pieces, mode_name(modes[dimension]), x.letter}, 0);
   }
-  void take(plan_base& plan, int number, int part, segment_choice const& picked, std::vector<int>& part_of) const {
+  void take(plan_base& plan, int number, int part, table_key const& key, way_to_run how, std::vector<int> const& options,
+            std::vector<int>& part_of) const {
     segment const& s = space_.model().segments[static_cast<std::size_t>(number)];
-    const int grid = x_.stages[static_cast<std::size_t>(part % stages())].grid;
-    table_key const& key = space_.key_of(number, shape_, grid, picked.variant);
-    const way_to_run how = space_.way(number, picked.variant);
+    const extents grid = grid_of(part);
     auto zero_of = [&](int op, int weight, table_key::variable const& v) {
       if (v.stages[static_cast<std::size_t>(weight)] >= 0) return v.stages[static_cast<std::size_t>(weight)];
       for (std::size_t k = 0; k < key.variables.size(); ++k)
         if (auto const& z = key.variables[k]; z.what == table_key::variable::zero && z.op == op && z.weight == weight)
-          return z.stages[static_cast<std::size_t>(picked.options[k])];
+          return z.stages[static_cast<std::size_t>(options[k])];
       return 0;
     };
     for (std::size_t k = 0; k < key.variables.size(); ++k) {
       auto const& v = key.variables[k];
       if (v.what != table_key::variable::cut) continue;
       searched_op const& x = s.ops[static_cast<std::size_t>(v.op)];
-      const cut_option c = key.cuts[k][static_cast<std::size_t>(picked.options[k])];
+      const cut_option c = key.cuts[k][static_cast<std::size_t>(options[k])];
       part_of[static_cast<std::size_t>(x.op)] = part;
       for (int d = 0; d < grid_dimensions; ++d)
         if (c[static_cast<std::size_t>(d)] >= 0) cut(plan, x.op, c[static_cast<std::size_t>(d)], grid, d);
@@ -136,7 +157,7 @@ class chosen {
       part_of[static_cast<std::size_t>(op)] = part;
       return true;
     };
-    const int grid = z.grid;
+    const extents grid = z.grid;
     z.parameter = w.op;
     z.stage = w.alone() ? z.stage : std::min(z.stage, 2);
     z.read_through = w.read_through;
@@ -163,7 +184,7 @@ class chosen {
     }
   }
   // Inputs of the model lie as their first reader wants them.
-  void take_sources(plan_base& plan, searched_op const& x, cut_option const& c, int grid, int part,
+  void take_sources(plan_base& plan, searched_op const& x, cut_option const& c, extents const& grid, int part,
                     std::vector<int>& part_of) const {
     graph_data const& g = plan.graph();
     for (std::size_t i = 0; i < x.inputs.size(); ++i) {
@@ -185,14 +206,15 @@ class chosen {
     return first < 0 ? 0 : first;
   }
   void assign(plan_base& plan, std::vector<int> const& part_of) const {
-    for (int part = 0; part < chunks() * stages(); ++part) {
+    for (int part = 0; part < parts() + (shape_.schedule.spreads() ? 2 : 0); ++part) {
       selection here{&plan.graph(), {}, false};
       for (int op = 0; op < plan.graph().ops.size; ++op)
         if (part_of[static_cast<std::size_t>(op)] == part) here.ids.push(op);
-      const int s = part % stages(), grid = x_.stages[static_cast<std::size_t>(s)].grid;
-      plan.op_assign(here, at{"stage", s, stages()}, 0);
+      if (part < parts()) plan.op_assign(here, at{"stage", part % stages(), stages()}, 0);
+      else plan.op_assign(here, phase{"spread", part == parts() ? 0 : stages()}, 0);
       if (chunks() > 1) plan.op_assign(here, phase{"chunk", part / stages()}, 0);
-      plan.op_assign(here, partita::grid{{modes[0], extent(grid, 0)}, {modes[1], extent(grid, 1)}}, 0);
+      const extents grid = grid_of(part);
+      plan.op_assign(here, partita::grid{{modes[0], grid[0]}, {modes[1], grid[1]}}, 0);
     }
   }
   // As policy::zero does, for one parameter and the dimensions that hold replicas of it.
@@ -200,7 +222,7 @@ class chosen {
     graph_data const& g = plan.graph();
     int replicas = 1;
     for (int d = 0; d < grid_dimensions; ++d)
-      if (z.shared[d]) replicas *= extent(z.grid, d);
+      if (z.shared[d]) replicas *= z.grid[static_cast<std::size_t>(d)];
     int axis = -1;
     for (int d = 0; d < grid_dimensions && axis < 0; ++d)
       if (z.shared[d]) axis = policy::detail::uncut_axis(plan, z.parameter, replicas, mode_name(modes[d]));
@@ -227,7 +249,7 @@ class chosen {
     axis_info const* const along = g.ops[z.parameter].info->dims[axis].axis;
     auto cut_by_all = [&](int op, int letter) {
       for (int d = 0; d < grid_dimensions; ++d)
-        if (z.shared[d] && extent(z.grid, d) > 1) cut(plan, op, letter, z.grid, d);
+        if (z.shared[d] && z.grid[static_cast<std::size_t>(d)] > 1) cut(plan, op, letter, z.grid, d);
     };
     cut_by_all(z.parameter, axis);
     for (int op : z.read_through)
@@ -242,7 +264,7 @@ class chosen {
   void cut_letter(plan_base& plan, int op, int letter, zero_choice const& z) const {
     inherit(plan, op);
     for (int d = 0; d < grid_dimensions; ++d)
-      if (z.shared[d] && extent(z.grid, d) > 1) cut(plan, op, letter, z.grid, d);
+      if (z.shared[d] && z.grid[static_cast<std::size_t>(d)] > 1) cut(plan, op, letter, z.grid, d);
   }
   void cut_along(plan_base& plan, int op, axis_info const* axis, zero_choice const& z) const {
     op_info const& f = *plan.graph().ops[op].info;

@@ -9,8 +9,8 @@
 
 namespace partita {
 
-// Those of policy/schedule.hpp.
-enum class schedule_kind { one_f_one_b, gpipe, interleaved, zero_bubble_h1, zero_bubble_h2 };
+// Those of policy/schedule.hpp and policy/interlaced_pipeline.hpp.
+enum class schedule_kind { one_f_one_b, gpipe, interleaved, zero_bubble_h1, zero_bubble_h2, interlaced, interlaced_in_step };
 enum class recompute_rule { either, always, never };
 
 // What is asked of forward ops whose names match; of several rules that match an op all count.

@@ -67,25 +67,37 @@ inline exact_outcome exact(problem const& p, exact_options const& how = {}, choi
     double bound;
     int id;
     step taken;
-    bool operator<(open const& o) const { return std::tie(bound, id) > std::tie(o.bound, o.id); }
+    int spread = 0;  // from `bounded` on: the way of the shape
+    bool operator<(open const& o) const { return std::tie(bound, id, spread) > std::tie(o.bound, o.id, o.spread); }
   };
   std::priority_queue<open> queue;
   r.times.assign(p.configurations.size(), infinite);
   if (r.best.found()) r.times[static_cast<std::size_t>(r.best.configuration)] = r.time;
   r.bounds.assign(p.configurations.size(), 0);
+  std::map<int, std::vector<double>> of_ways;  // bounds, where a configuration has ways to spread
+  auto set_bound = [&](open const& o) {
+    double& bound = r.bounds[static_cast<std::size_t>(o.id)];
+    bound = o.bound;
+    const auto ways = of_ways.find(o.id);
+    if (ways == of_ways.end()) return;
+    ways->second[static_cast<std::size_t>(o.spread)] = o.bound;
+    bound = *std::min_element(ways->second.begin(), ways->second.end());
+  };
   auto wait = [&](open const& o) {
-    r.bounds[static_cast<std::size_t>(o.id)] = o.bound;
+    set_bound(o);
     queue.push(o);
   };
   for (std::size_t i = 0; i < p.configurations.size(); ++i) wait({p.configurations[i].bound, static_cast<int>(i), untouched});
-  std::map<int, std::unique_ptr<configuration_solver>> solvers;
+  std::map<std::pair<int, int>, std::unique_ptr<configuration_solver>> solvers;  // by configuration and way to spread
   std::vector<double> packed_bounds(p.configurations.size(), -1);
   auto pack = [&](int configuration) {
     double& bound = packed_bounds[static_cast<std::size_t>(configuration)];
     if (bound >= 0) return bound;
     spaces::configuration const& c = p.configurations[static_cast<std::size_t>(configuration)];
     bound = c.bound;
-    if (p.needs) bound = stage_packing(c, stretches.counts(), p.needs(c.shape), p.limit).least(bound, r.time);
+    if (p.needs)
+      bound =
+          stage_packing(c, stretches.counts(), p.needs(c.shape), p.limit).least(bound - c.spread, r.time - c.spread) + c.spread;
     return bound;
   };
   // Others of a shape that will want a closer bound soon get it while the shape is there.
@@ -93,7 +105,13 @@ inline exact_outcome exact(problem const& p, exact_options const& how = {}, choi
   std::vector<std::vector<int>> of_shape(static_cast<std::size_t>(p.shapes));
   for (std::size_t i = 0; i < p.configurations.size(); ++i)
     of_shape[static_cast<std::size_t>(p.configurations[i].shape)].push_back(static_cast<int>(i));
-  std::vector<double> close(p.configurations.size(), -1);
+  std::vector<std::vector<double>> close(p.configurations.size());  // by way to spread
+  auto bound_close = [&](int configuration, shape_solver& s) {
+    std::vector<double>& of = close[static_cast<std::size_t>(configuration)];
+    for (int way = 0; way < s.of().spreads(); ++way)
+      of.push_back(std::max(pack(configuration), configuration_solver(p, stretches, s, configuration, way, how).first_bound()));
+    ++r.bounded;
+  };
   while (!queue.empty()) {
     const open next = queue.top();
     queue.pop();
@@ -107,26 +125,27 @@ inline exact_outcome exact(problem const& p, exact_options const& how = {}, choi
       continue;
     }
     if (next.taken == packed) {
-      if (close[static_cast<std::size_t>(next.id)] < 0)
+      std::vector<double> const& own = close[static_cast<std::size_t>(next.id)];
+      if (own.empty())
         for (int other : of_shape[static_cast<std::size_t>(id)])
-          if (const double most = next.bound * soon; close[static_cast<std::size_t>(other)] < 0 &&
+          if (const double most = next.bound * soon; close[static_cast<std::size_t>(other)].empty() &&
                                                      p.configurations[static_cast<std::size_t>(other)].bound <= most &&
-                                                     pack(other) <= most && pack(other) < r.time / (1 + how.tolerance)) {
-            ++r.bounded;
-            close[static_cast<std::size_t>(other)] =
-                std::max(pack(other), configuration_solver(p, stretches, shape_of(id), other, how).first_bound());
-          }
-      wait({std::max(next.bound, close[static_cast<std::size_t>(next.id)]), next.id, bounded});
+                                                     pack(other) <= most && pack(other) < r.time / (1 + how.tolerance))
+            bound_close(other, shape_of(id));
+      if (own.size() > 1) of_ways.emplace(next.id, own);
+      for (std::size_t way = 0; way < own.size(); ++way)
+        wait({std::max(next.bound, own[way]), next.id, bounded, static_cast<int>(way)});
       continue;
     }
     shape_solver& s = shape_of(id);
     if (next.taken == bounded) {
-      wait({std::max(next.bound, configuration_solver(p, stretches, s, next.id, how).priced_bound()), next.id, priced});
+      wait({std::max(next.bound, configuration_solver(p, stretches, s, next.id, next.spread, how).priced_bound()), next.id,
+            priced, next.spread});
       continue;
     }
-    auto& solver = solvers[next.id];
+    auto& solver = solvers[{next.id, next.spread}];
     if (!solver) {
-      solver = std::make_unique<configuration_solver>(p, stretches, s, next.id, how);
+      solver = std::make_unique<configuration_solver>(p, stretches, s, next.id, next.spread, how);
       ++shapes[id].solvers;
       ++r.solved;
     }
@@ -138,11 +157,11 @@ inline exact_outcome exact(problem const& p, exact_options const& how = {}, choi
       r.time = a.time;
       r.memory = time_and_memory(p, s.of(), r.best).memory;
     }
-    if (a.open) wait({std::max(a.bound, next.bound), next.id, a.paused ? next.taken : solved});
+    if (a.open) wait({std::max(a.bound, next.bound), next.id, a.paused ? next.taken : solved, next.spread});
     else {
-      r.bounds[static_cast<std::size_t>(next.id)] = std::max(next.bound, a.bound);
+      set_bound({std::max(next.bound, a.bound), next.id, solved, next.spread});
       r.lower_bound = std::min(r.lower_bound, a.bound);
-      solvers.erase(next.id);
+      solvers.erase({next.id, next.spread});
       --shapes[id].solvers;
       s.forget();
     }

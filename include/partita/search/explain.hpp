@@ -25,6 +25,7 @@ inline std::string cuts_of(spaces::plan_space const& space, spaces::choice const
   for (std::size_t i = 0; i < s.segments.size(); ++i)
     if (s.segments[i].options.size() > s.segments[widest].options.size()) widest = i;
   const int number = s.begin + static_cast<int>(widest);
+  if (space.spreads(number, shape)) return "";  // nothing else lies there
   spaces::table_key const& key = space.key_of(number, shape, s.grid, s.segments[widest].variant);
   std::string text;
   for (std::size_t k = 0; k < key.variables.size(); ++k) {
@@ -41,12 +42,18 @@ inline std::string cuts_of(spaces::plan_space const& space, spaces::choice const
 
 // How many of the parameters that are trained have each ZeRO stage.
 inline std::array<int, 4> zero_of(spaces::plan_space const& space, spaces::plan_space::shape_info const& shape,
-                                  spaces::stage_choice const& s) {
+                                  spaces::choice const& x, std::size_t at) {
+  spaces::stage_choice const& s = x.stages[at];
   using variable = spaces::table_key::variable;
   std::array<int, 4> count{};
   for (std::size_t i = 0; i < s.segments.size(); ++i) {
     const int number = s.begin + static_cast<int>(i);
-    spaces::table_key const& key = space.key_of(number, shape, s.grid, s.segments[i].variant);
+    const bool spread = space.spreads(number, shape);
+    spaces::spread_way const* const way = spread ? &space.ways_to_spread(shape)[static_cast<std::size_t>(x.spread)] : nullptr;
+    spaces::table_key const key =
+        spread ? space.key_of_spread(number, shape, *way) : space.key_of(number, shape, s.grid, s.segments[i].variant);
+    std::vector<int> const& options =
+        spread ? way->options[static_cast<std::size_t>(space.number_of_spread(number))] : s.segments[i].options;
     auto const& ops = space.model().segments[static_cast<std::size_t>(number)].ops;
     auto add = [&](spaces::searched_weight const& w, int stage) {
       if (w.owned && w.trained) ++count[static_cast<std::size_t>(w.alone() ? stage : std::min(stage, 2))];
@@ -55,7 +62,7 @@ inline std::array<int, 4> zero_of(spaces::plan_space const& space, spaces::plan_
       variable const& v = key.variables[k];
       if (v.what == variable::zero)
         add(ops[static_cast<std::size_t>(v.op)].weights[static_cast<std::size_t>(v.weight)],
-            v.stages[static_cast<std::size_t>(s.segments[i].options[k])]);
+            v.stages[static_cast<std::size_t>(options[k])]);
       if (v.what == variable::cut)
         for (std::size_t w = 0; w < v.stages.size(); ++w)
           if (v.stages[w] >= 0) add(ops[static_cast<std::size_t>(v.op)].weights[w], v.stages[w]);
@@ -81,6 +88,8 @@ inline std::string words_of(spaces::searched_schedule const& s) {
     case schedule_kind::interleaved: return "interleaved 1F1B, " + std::to_string(s.chunks) + " chunks";
     case schedule_kind::zero_bubble_h1: return "zero bubble H1";
     case schedule_kind::zero_bubble_h2: return "zero bubble H2";
+    case schedule_kind::interlaced: return "interlaced";
+    case schedule_kind::interlaced_in_step: return "interlaced, in step";
     default: return "1F1B";
   }
 }
@@ -119,6 +128,36 @@ inline std::vector<considered_configuration> considered_by(spaces::plan_space co
   return all;
 }
 
+// What is spread over all devices, for how long they work on it, and what a plan without it takes.
+inline std::string words_of_spread(spaces::plan_space const& space, spaces::exact_outcome const& o) {
+  auto spreads = [&](std::size_t configuration) {
+    return space.shapes()[static_cast<std::size_t>(space.of().configurations[configuration].shape)].schedule.spreads();
+  };
+  auto const& shape =
+      space.shapes()[static_cast<std::size_t>(space.of().configurations[static_cast<std::size_t>(o.best.configuration)].shape)];
+  if (!shape.schedule.spreads()) return "";
+  spaces::searched_weight const* largest = nullptr;
+  for (int i = 0; i < space.segments(); ++i)
+    if (space.spreads(i, shape))
+      for (spaces::searched_op const& x : space.model().segments[static_cast<std::size_t>(i)].ops)
+        for (spaces::searched_weight const& w : x.weights)
+          if (largest == nullptr || w.stored_bytes > largest->stored_bytes) largest = &w;
+  spaces::spread_cost const& cost = space.ways_to_spread(shape)[static_cast<std::size_t>(o.best.spread)].cost;
+  std::string text = "; ends of the model";
+  if (largest != nullptr) text += " (" + std::string(space.graph().name(largest->op).view()) + " is in them)";
+  text += " are spread over all devices, which work on them for " + few(cost.seconds) + " s and hold " +
+          size_in_words(cost.bytes) + " each";
+  double known = spaces::infinite, bound = spaces::infinite;
+  for (std::size_t i = 0; i < space.of().configurations.size(); ++i)
+    if (!spreads(i)) {
+      known = std::min(known, o.times[i]);
+      bound = std::min(bound, std::min(o.bounds[i], o.times[i]));
+    }
+  if (bound == spaces::infinite) return text;
+  text += "; without that a step takes at least " + few(bound) + " s";
+  return known < spaces::infinite ? text + ", and " + few(known) + " s by the best plan that is known" : text;
+}
+
 // What is known of the start stays in `r`.
 inline void explain(spaces::plan_space const& space, spaces::exact_outcome const& o, search_report& r) {
   r.configurations = o.configurations;
@@ -145,8 +184,9 @@ inline void explain(spaces::plan_space const& space, spaces::exact_outcome const
     spaces::stage_choice const& stage = o.best.stages[s];
     found_stage f;
     f.first_block = stage.begin;
-    f.blocks = static_cast<int>(stage.segments.size());
-    for (int i = 0; i < f.blocks; ++i) {
+    for (int i = 0; i < static_cast<int>(stage.segments.size()); ++i) {
+      if (space.spreads(stage.begin + i, shape)) continue;
+      if (f.blocks++ == 0) f.first_block = stage.begin + i;
       const spaces::way_to_run how = space.way(stage.begin + i, stage.segments[static_cast<std::size_t>(i)].variant);
       f.replayed += how.again;
       f.in_turns += how.turns > 1;
@@ -157,7 +197,7 @@ inline void explain(spaces::plan_space const& space, spaces::exact_outcome const
     f.step_seconds = t.stages[s].step;
     f.memory = t.stages[s].memory;
     f.cuts = cuts_of(space, o.best, s);
-    f.zero = zero_of(space, shape, stage);
+    f.zero = zero_of(space, shape, o.best, s);
     auto work = [&](std::size_t k) { return shape.micro_batches * t.stages[k].time + t.stages[k].step; };
     if (work(s) > work(slowest)) slowest = s;
     if (t.stages[s].memory / limit_of(s) > t.stages[fullest].memory / limit_of(fullest)) fullest = s;
@@ -175,6 +215,7 @@ inline void explain(spaces::plan_space const& space, spaces::exact_outcome const
                size_in_words(t.stages[fullest].memory) + " of " + size_in_words(limit_of(fullest)) + ", and " +
                (fits_free ? "no block runs again" : "blocks run again to fit");
   if (turned > 0) r.bound_by += ", heads and features of " + std::to_string(turned) + " of them in turns";
+  r.bound_by += words_of_spread(space, o);
 }
 
 }  // namespace partita::detail

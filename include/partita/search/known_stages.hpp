@@ -71,8 +71,9 @@ struct known_stage {
 
 class known_stages {
  public:
-  known_stages(shape_solver& s, problem const& p, bool alone)
-      : s_(s), p_(p), alone_(alone), worth_{static_cast<double>(s.of().micro_batches), 1} {}
+  // `spread`: bytes of every device that stages have no use of.
+  known_stages(shape_solver& s, problem const& p, bool alone, double spread)
+      : s_(s), p_(p), alone_(alone), spread_(spread), worth_{static_cast<double>(s.of().micro_batches), 1} {}
 
   known_stage& of(in_flight_counts in_flight, int grid, int sequence, sequences const& q) {
     auto& here = all_[{in_flight, grid}];
@@ -107,7 +108,7 @@ class known_stages {
  private:
   static constexpr std::size_t most_multipliers = 6;
 
-  double limit_of(known_stage const& x) const { return p_.limit_on(s_.of().grids[static_cast<std::size_t>(x.grid)]); }
+  double limit_of(known_stage const& x) const { return p_.limit_on(s_.of().grids[static_cast<std::size_t>(x.grid)]) - spread_; }
   void bound_without_limit(known_stage& x) {
     grid_solver& g = s_.grid(x.grid);
     x.time = g.through_all(x.runs, {1, 0}, 0, {});
@@ -137,6 +138,7 @@ class known_stages {
   shape_solver& s_;
   problem const& p_;
   bool alone_;  // stages are whole pipelines
+  double spread_;
   aim worth_;
   // By micro-batches in flight and grid: stages by sequence, multipliers.
   std::map<std::pair<in_flight_counts, int>, std::vector<std::unique_ptr<known_stage>>> all_;

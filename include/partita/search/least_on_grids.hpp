@@ -12,9 +12,9 @@ namespace partita::spaces {
 
 class least_on_grids {
  public:
-  // `counts`: of segments, by kind.
-  least_on_grids(problem const& p, shape_solver& s, std::vector<int> const& counts, int stages)
-      : p_(p), s_(s), counts_(counts), at_place_(s.of().count_places(stages)) {
+  // `counts`: of segments, by kind. `spread`: bytes of every device that stages have no use of.
+  least_on_grids(problem const& p, shape_solver& s, std::vector<int> const& counts, int stages, double spread)
+      : p_(p), s_(s), counts_(counts), spread_(spread), at_place_(s.of().count_places(stages)) {
     for (int g = 0; g < s.grids(); ++g) {
       if (at_place_[place_of(g)] == 0) continue;
       grids_.push_back(g);
@@ -89,7 +89,7 @@ class least_on_grids {
     for (int s = 0; s < stages; ++s)
       for (int g : grids_)
         if (double& most = all[static_cast<std::size_t>(s)]; s_.of().may_have(s, g))
-          most = std::max(most, p_.limit_on(s_.of().grids[static_cast<std::size_t>(g)]) - runs);
+          most = std::max(most, p_.limit_on(s_.of().grids[static_cast<std::size_t>(g)]) - spread_ - runs);
     return all;
   }
 
@@ -99,6 +99,7 @@ class least_on_grids {
   problem const& p_;
   shape_solver& s_;
   std::vector<int> const& counts_;
+  double spread_;
   std::vector<int> at_place_;  // how many stages
   std::vector<int> grids_;
   bool limited_ = false;

@@ -43,6 +43,7 @@ inline choice random_choice(problem const& p, shape const& s, int configuration,
     x.stages.push_back(std::move(stage));
   }
   x.configuration = configuration;
+  if (s.spreads() > 1) x.spread = pick(s.spreads());
   return x;
 }
 
@@ -96,6 +97,7 @@ inline outcome mcmc(problem const& p, mcmc_options const& how = {}, choice const
       }
     } else {
       shape const& s = shape_of(now.configuration);
+      if (s.spreads() > 1 && chance(random) < 0.05) next.spread = pick(s.spreads());
       const std::size_t k = static_cast<std::size_t>(pick(static_cast<int>(next.stages.size())));
       stage_choice& stage = next.stages[k];
       const std::size_t i = static_cast<std::size_t>(pick(static_cast<int>(stage.segments.size())));

@@ -31,7 +31,8 @@ class configuration_solver {
     bool open = false;    // there is more to find out
     bool paused = false;  // because the bound rose above what others have
   };
-  configuration_solver(problem const& p, sequences& q, shape_solver& s, int configuration, exact_options const& how)
+  // `spread`: the way of the shape, whose seconds and bytes are the same for all stages: these are solved within what it leaves.
+  configuration_solver(problem const& p, sequences& q, shape_solver& s, int configuration, int spread, exact_options const& how)
       : p_(p),
         q_(q),
         s_(s),
@@ -41,24 +42,23 @@ class configuration_solver {
         stages_(c_.stages),
         m_(s.of().micro_batches),
         fill_(c_.schedule.fill),
-        floor_(p, s, q.counts(), c_.stages),
+        way_(spread),
+        spread_(s.of().spread_by(spread)),
+        limit_(p.limit - spread_.bytes),
+        floor_(p, s, q.counts(), c_.stages, spread_.bytes),
         window_(p, q, c_, s.of()),
-        known_stages_(s, p, c_.stages == 1) {}
+        known_stages_(s, p, c_.stages == 1, spread_.bytes) {}
 
   // What no choice of the configuration is faster than, soon found: every segment on the grid that suits it best, without
   // a memory limit.
-  double first_bound() {
-    if (stages_ > p_.segments()) return infinite;
-    if (first_ < 0) first_ = measure();
-    return first_;
-  }
+  double first_bound() { return least_of_stages() + spread_.seconds; }
   // The same closer, within the memory limit: the segment that takes most has its time and memory weighed together, by the
   // tables, for some numbers of micro-batches in flight and prices of a byte.
   double priced_bound() {
-    const double least = first_bound();
-    if (!p_.needs || !floor_.limited() || least == infinite) return least;
+    const double least = least_of_stages();
+    if (!p_.needs || !floor_.limited() || least == infinite) return least + spread_.seconds;
     const shape_needs needs = raised_needs();
-    const stage_packing plain(c_, q_.counts(), needs, p_.limit);
+    const stage_packing plain(c_, q_.counts(), needs, limit_);
     std::vector<stage_packing::prices> priced;
     constexpr double factors[]{0, 0.5, 1, 2};  // of the price of a byte; 0: memory alone
     for (double factor : factors) {
@@ -73,16 +73,25 @@ class configuration_solver {
         priced.back().push_back(x);
       }
     }
-    return stage_packing(c_, q_.counts(), needs, p_.limit, priced, floor_.running()).least(least, known_);
+    return stage_packing(c_, q_.counts(), needs, limit_, priced, floor_.running()).least(least, known_) + spread_.seconds;
   }
   // `lists`: as far as it takes. Otherwise until ways would have to be listed; the answer is `open` then. `known`: the time
   // of the best choice known. `others`: no other configuration has a bound below it; when this one's rises above, it pauses.
   answer solve(double known, bool lists, double others) {
+    answer a = solve_stages(known - spread_.seconds, lists, others - spread_.seconds);
+    a.bound += spread_.seconds;
+    a.time += spread_.seconds;
+    return a;
+  }
+
+ private:
+  // Times from here on are those of the stages alone.
+  answer solve_stages(double known, bool lists, double others) {
     known_ = known;
     lists_ = lists;
     pause_ = others * (1 + 1e-3);
     answer a;
-    a.bound = first_bound();
+    a.bound = least_of_stages();
     if (a.bound >= enough() || (width_ == 0 && !open_window(a))) return a;
     // Stages are long enough when a longer one would be too slow for what is known.
     for (;;) {
@@ -95,9 +104,14 @@ class configuration_solver {
       set_width(std::max(to, width_ * (1 + 1e-3)));
     }
   }
-
- private:
-  double enough() const { return known_ == infinite ? infinite : known_ / (1 + how_.tolerance); }
+  double least_of_stages() {
+    if (stages_ > p_.segments()) return infinite;
+    if (first_ < 0) first_ = measure();
+    return first_;
+  }
+  double enough() const {
+    return known_ == infinite ? infinite : (known_ + spread_.seconds) / (1 + how_.tolerance) - spread_.seconds;
+  }
 
   // Every segment on the grid that suits it best: the sum of a share of every stage; or one stage alone, which has its share of
   // the segments of a kind.
@@ -115,10 +129,11 @@ class configuration_solver {
   double packed(double least) const {
     if (!p_.needs || !floor_.limited()) return least;
     const shape_needs needs = raised_needs();
-    return stage_packing(c_, q_.counts(), needs, p_.limit).least(least, known_);
+    return stage_packing(c_, q_.counts(), needs, limit_).least(least, known_);
   }
   shape_needs raised_needs() const {
     shape_needs needs = p_.needs(c_.shape);
+    for (double& limit : needs.limits) limit -= spread_.bytes;
     for (std::size_t k = 0; k < floor_.of_kind().size(); ++k) {
       segment_needs& x = needs.kinds[k];
       least_needs const& own = floor_.of_kind()[k];
@@ -262,13 +277,14 @@ class configuration_solver {
     if (best.empty()) return;
     choice found;
     found.configuration = id_;
+    found.spread = way_;
     for (std::size_t s = 0; s < best.size(); ++s) {
       chained_stage const& x = chain.stages[s];
       found.stages.push_back({x.begin, x.grid, x.of->solved->at(x.entry, x.exit).points[best[s]].segments});
     }
     const total t = time_and_memory(p_, s_.of(), found);
-    if (t.fits && t.time < known_) {
-      known_ = own_ = a.time = t.time;
+    if (const double time = t.time - spread_.seconds; t.fits && time < known_) {
+      known_ = own_ = a.time = time;
       a.best = std::move(found);
     }
   }
@@ -390,6 +406,9 @@ class configuration_solver {
   int stages_;
   double known_ = infinite, own_ = infinite;  // the time of the best choice known; of the best one of this configuration
   double m_, fill_;
+  int way_;
+  spread_cost spread_;
+  double limit_;
   bool lists_ = false;
   double pause_ = infinite;
   double first_ = -1, width_ = 0, ceiling_ = -infinite;

@@ -1,13 +1,14 @@
 // What searchers choose in, as flat data: a chain of segments, stages, grids, options per variable and their costs. Where
 // it comes from (a traced model and a cluster, a file, a random generator) a searcher does not know.
 //
-//   time    fill * sum_s t_s + max_s ((m - fill) t_s + g_s)             over stages s; m micro-batches
-//   memory  held_s + whole(s) * flight_s + waiting(s) * waiting_s + max over segments of (replay + transient), for every stage,
-//           within the limits; whole and waiting: micro-batches in flight (in_flight_counts)
+//   time    fill * sum_s t_s + max_s ((m - fill) t_s + g_s) + what is spread     over stages s; m micro-batches
+//   memory  held_s + whole(s) * flight_s + waiting(s) * waiting_s + max over segments of (replay + transient)
+//           + what is spread, for every stage, within the limits; whole and waiting: micro-batches in flight (in_flight_counts)
 //
 // t_s is the sum of seconds per micro-batch, g_s of seconds per step. The largest transient of a segment counts, and the
 // largest segment. A segment that is run again keeps its entry alone per micro-batch in flight; what it makes inside is
-// there once, while it runs (`replay`).
+// there once, while it runs (`replay`). What is spread over all devices beside their stages takes as long on each of them, and as
+// many bytes of each.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -143,16 +144,38 @@ inline segment_cost cost_in_stage(cost const& c, bool replays) {
   return {c.forward + c.backward, c.step, c.held, c.entry + c.kept, c.waiting, c.transient};
 }
 
+// Is no choice that runs again faster than the same one kept? In turns it may be: gradients of one micro-batch's turns go in
+// buckets, and small products at other rates.
+inline bool is_no_faster(table const& again, table const& kept) {
+  if (&again == &kept) return true;
+  auto all = [](cost_list const& a, cost_list const& b) {
+    constexpr double rounding = 1 - 1e-12;
+    for (std::size_t i = 0; i < a.size(); ++i) {
+      const segment_cost x = cost_in_stage(a[i], true), y = cost_in_stage(b[i], false);
+      if (x.time < y.time * rounding || x.step < y.step * rounding) return false;
+    }
+    return true;
+  };
+  return again.same_form(kept) && all(again.own, kept.own) && all(again.pair_costs, kept.pair_costs);
+}
 // A device grid for a stage: per kind of segment its variants.
 struct grid_choice {
   std::vector<std::vector<variant>> kinds;
   int place = 0;            // stages at this place alone may have it
   double limit = infinite;  // bytes of a device there
 };
+// One way in which all devices share what is spread over them beside their stages.
+struct spread_cost {
+  double seconds = 0;  // of a step, which every device works on it while the stages wait
+  double bytes = 0;    // of every device
+};
 // So many devices per stage and micro-batches: the grids that a stage may have.
 struct shape {
   int devices = 1, micro_batches = 1;
   std::vector<grid_choice> grids;
+  std::vector<spread_cost> spread;  // of what is spread, one is chosen; empty: nothing is
+  int spreads() const { return std::max(1, static_cast<int>(spread.size())); }
+  spread_cost spread_by(int way) const { return spread.empty() ? spread_cost{} : spread[static_cast<std::size_t>(way)]; }
   // Where devices differ: by stage, which of them it has, as a number that its grids have too. Empty: all stages are at place 0.
   std::vector<int> places;
   int place_of(int stage) const { return places.empty() ? 0 : places[static_cast<std::size_t>(stage)]; }
@@ -193,8 +216,8 @@ inline double bytes_held(segment_cost const& c, in_flight_counts n) {
 
 struct pipeline_schedule {
   // Micro-batches in flight at stage s of p: all m; p - s; the same, and s that wait for gradients of weights, or twice as many
-  // ahead and waiting; or, where a stage has chunks, what the first chunk holds at most.
-  enum rule { all, stages_behind, weights_behind, weights_twice_behind, chunks_behind };
+  // ahead and waiting; or, where a stage has chunks, what the first chunk holds at most; or 2 (p - s) - 1.
+  enum rule { all, stages_behind, weights_behind, weights_twice_behind, chunks_behind, twice_behind };
   rule holds = stages_behind;
   double fill = 1;  // how much of a stage's time per micro-batch the others wait for (1 / chunks)
   int chunks = 1;
@@ -209,6 +232,7 @@ struct pipeline_schedule {
       case stages_behind: return {std::min(micro_batches, of_stages - stage), 0};
       case weights_behind: return delayed(1);
       case weights_twice_behind: return delayed(2);
+      case twice_behind: return {std::min(micro_batches, 2 * (of_stages - stage) - 1), 0};
       default: break;
     }
     // Rounds of p micro-batches or a few more pass a chunk, then the next one (policy/schedule.hpp). When the last chunk's
@@ -222,7 +246,8 @@ struct pipeline_schedule {
 struct configuration {
   int shape = 0, stages = 1;
   pipeline_schedule schedule{};
-  double bound = 0;  // no choice in it takes less time; known before the shape is made
+  double bound = 0;   // no choice in it takes less time; known before the shape is made
+  double spread = 0;  // of it, seconds of what is spread
 };
 
 // What a segment needs at the least on any grid, each figure on its own: no choice has less of any.
@@ -287,6 +312,7 @@ struct stage_choice {
 };
 struct choice {
   int configuration = -1;
+  int spread = 0;  // way of the shape
   std::vector<stage_choice> stages;
   bool found() const { return configuration >= 0; }
 };
@@ -303,6 +329,7 @@ struct total {
 inline total time_and_memory(problem const& p, shape const& s, choice const& x) {
   configuration const& c = p.configurations[static_cast<std::size_t>(x.configuration)];
   total r{0, 0, {}, true, 0};
+  const spread_cost spread = s.spread_by(x.spread);
   double sum = 0, largest = -infinite;
   const int stages = static_cast<int>(x.stages.size());
   for (int k = 0; k < stages; ++k) {
@@ -328,7 +355,7 @@ inline total time_and_memory(problem const& p, shape const& s, choice const& x) 
       t.time += s.crossing(before.grid, stage.grid, p.chain[static_cast<std::size_t>(stage.begin)],
                            before.segments.back().options.back(), stage.segments.front().options.front());
     }
-    t.memory = bytes_held(all, c.schedule.in_flight(k, stages, s.micro_batches)) + running;
+    t.memory = bytes_held(all, c.schedule.in_flight(k, stages, s.micro_batches)) + running + spread.bytes;
     sum += t.time;
     largest = std::max(largest, (s.micro_batches - c.schedule.fill) * t.time + t.step);
     r.memory = std::max(r.memory, t.memory);
@@ -337,7 +364,7 @@ inline total time_and_memory(problem const& p, shape const& s, choice const& x) 
     r.fullness = std::max(r.fullness, t.memory / limit);
     r.stages.push_back(t);
   }
-  r.time = c.schedule.fill * sum + largest;
+  r.time = c.schedule.fill * sum + largest + spread.seconds;
   return r;
 }
 

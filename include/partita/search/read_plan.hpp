@@ -39,13 +39,16 @@ class plan_reader {
     if (!read_stages(r.differs)) return r;
     for (std::size_t c = 0; c < p_.configurations.size() && !r.is_of_space(); ++c) {
       if (!may_be(p_.configurations[c])) continue;
-      const choice x = point_in(static_cast<int>(c));
-      if (!x.found()) continue;
-      plan_base made(g_);
-      chosen(space_, x)(made);
-      std::string differs = difference_of(g_, plan_, made);
-      if (r.point.found() && !differs.empty()) continue;
-      r = {x, std::move(differs)};
+      const int ways = spreads_ ? static_cast<int>(space_.ways_to_spread(info_of(p_.configurations[c])).size()) : 1;
+      for (int way = 0; way < ways && !r.is_of_space(); ++way) {
+        const choice x = point_in(static_cast<int>(c), way);
+        if (!x.found()) continue;
+        plan_base made(g_);
+        chosen(space_, x)(made);
+        std::string differs = difference_of(g_, plan_, made);
+        if (r.point.found() && !differs.empty()) continue;
+        r = {x, std::move(differs)};
+      }
     }
     if (!r.point.found() && r.differs.empty())
       r.differs = words(
@@ -57,11 +60,13 @@ class plan_reader {
   using options = std::vector<int>;
   segment const& segment_of(int number) const { return space_.model().segments[static_cast<std::size_t>(number)]; }
   op_lies const& lies(int op) const { return lies_[static_cast<std::size_t>(op)]; }
-  auto const& info_of(configuration const& c) const { return space_.shapes()[static_cast<std::size_t>(c.shape)]; }
+  plan_space::shape_info const& info_of(configuration const& c) const {
+    return space_.shapes()[static_cast<std::size_t>(c.shape)];
+  }
 
   // Which stage has which segments; false where it is not told.
   bool read_stages(std::string& why) {
-    std::map<int, int> counts;  // of ops, by devices
+    std::map<int, int> counts;  // of ops, by devices; of those that may be spread none, as there are others
     std::set<int> phases;
     for (int i = 0; i < space_.segments(); ++i)
       for (searched_op const& x : segment_of(i).ops) {
@@ -70,20 +75,32 @@ class plan_reader {
           why = words({"op ", g_.name(x.op).view(), " lies on devices that are no run"});
           return false;
         }
-        ++counts[l.devices];
-        phases.insert(l.phases.begin(), l.phases.end());
+        if (!space_.may_spread(i)) ++counts[l.devices];
         for (cut_in_time const& t : l.time)
           if (t.letter >= 0 && x.is_batch[t.letter]) micro_batches_ = std::max(micro_batches_, t.pieces);
       }
     auto by_count = [](auto const& a, auto const& b) { return a.second < b.second; };
     devices_ = std::max_element(counts.begin(), counts.end(), by_count)->first;
+    auto lies_wider = [&](searched_op const& x) { return lies(x.op).devices > devices_; };
+    for (int i = 0; i < space_.segments(); ++i)
+      spreads_ =
+          spreads_ || (space_.may_spread(i) && std::any_of(segment_of(i).ops.begin(), segment_of(i).ops.end(), lies_wider));
+    for (int i = 0; i < space_.segments(); ++i)
+      for (searched_op const& x : segment_of(i).ops)
+        if (!spreads_ || !space_.may_spread(i)) phases.insert(lies(x.op).phases.begin(), lies(x.op).phases.end());
     chunks_ = std::max<int>(1, static_cast<int>(phases.size()));
     for (int i = 0; i < space_.segments(); ++i) {
+      if (spreads_ && space_.may_spread(i)) {
+        stage_of_.push_back(-1);
+        continue;
+      }
       std::map<int, int> of_stage;
       for (searched_op const& x : segment_of(i).ops) ++of_stage[lies(x.op).first / devices_];
       stage_of_.push_back(std::max_element(of_stage.begin(), of_stage.end(), by_count)->first);
       stages_ = std::max(stages_, stage_of_.back() + 1);
     }
+    for (std::size_t i = stage_of_.size(); i-- > 0;)  // a spread one has its place beside what comes next
+      if (stage_of_[i] < 0) stage_of_[i] = i + 1 < stage_of_.size() ? stage_of_[i + 1] : stages_ - 1;
     for (int s = 0; s < stages_; ++s)
       if (std::find(stage_of_.begin(), stage_of_.end(), s) == stage_of_.end()) {
         why = words({"no block lies on stage ", s, " of ", stages_});
@@ -97,15 +114,17 @@ class plan_reader {
   }
   bool may_be(configuration const& c) const {
     auto const& s = info_of(c);
-    return c.stages == stages_ && s.devices == devices_ && s.micro_batches == micro_batches_ && s.schedule.chunks == chunks_;
+    return c.stages == stages_ && s.devices == devices_ && s.micro_batches == micro_batches_ && s.schedule.chunks == chunks_ &&
+           s.schedule.spreads() == spreads_;
   }
 
   // Stages in the order of the chain: chunks are dealt by `chosen`.
-  choice point_in(int number) {
+  choice point_in(int number, int way_to_spread) {
     configuration const& c = p_.configurations[static_cast<std::size_t>(number)];
     const shape s = p_.make_shape(c.shape);
     choice x;
     x.configuration = number;
+    x.spread = way_to_spread;
     std::vector<std::vector<std::vector<options>>> allowed;  // per stage, segment, variable
     for (int stage = 0, begin = 0; stage < stages_; ++stage) {
       std::vector<int> read_from;
@@ -116,6 +135,11 @@ class plan_reader {
       for (int from : read_from) {
         const std::size_t place = static_cast<std::size_t>(begin) + x.stages.back().segments.size();
         if (p_.chain[place] != p_.chain[static_cast<std::size_t>(from)]) return {};  // its table is of another kind
+        if (space_.spreads(from, info_of(c))) {                                      // as the stages see it, in any layouts
+          x.stages.back().segments.emplace_back();
+          allowed.back().emplace_back();
+          continue;
+        }
         x.stages.back().segments.push_back({variant_of(from, s, x.stages.back().grid), {}});
         table_key const& key = space_.key_of(from, info_of(c), x.stages.back().grid, x.stages.back().segments.back().variant);
         allowed.back().push_back(allowed_by(from, key, info_of(c), x.stages.back().grid));
@@ -147,6 +171,7 @@ class plan_reader {
       long fits = 0;
       for (int i : segments)
         for (searched_op const& x : segment_of(i).ops) {
+          if (space_.spreads(i, s)) continue;
           std::vector<cut_in_space> const& cuts = lies(x.op).space;
           fits += std::all_of(cuts.begin(), cuts.end(), [outer = outer, inner = inner](cut_in_space const& c) {
             return c.pieces == outer * inner || (c.stride == 1 ? c.pieces == inner : c.pieces == outer && c.stride == inner);
@@ -302,6 +327,7 @@ class plan_reader {
   std::vector<op_lies> lies_;             // by op
   std::vector<std::vector<int>> caused_;  // by op: backward and update ops
   int stages_ = 1, devices_ = 1, micro_batches_ = 1, chunks_ = 1;
+  bool spreads_ = false;
   std::vector<int> stage_of_;  // by segment
 };
 

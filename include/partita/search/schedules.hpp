@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <vector>
 
+#include <partita/policy/interlaced_order.hpp>
 #include <partita/search/constraints.hpp>
 #include <partita/search/problem.hpp>
 
@@ -27,6 +28,12 @@ struct searched_schedule {
     }
     return all;
   }
+  // What stands at the ends of the chain is spread over the devices of all stages.
+  bool spreads() const { return kind == schedule_kind::interlaced || in_step(); }
+  bool in_step() const { return kind == schedule_kind::interlaced_in_step; }
+  // No block runs again: what waits for the gradients of weights is there that long; and in an interlaced pipeline nobody waits
+  // for the others' slots while backward turns send before they make the gradients of weights.
+  bool keeps_all() const { return splits() || kind == schedule_kind::interlaced; }
   bool splits() const { return kind == schedule_kind::zero_bubble_h1 || kind == schedule_kind::zero_bubble_h2; }
   // How often the time of a stage's weight gradients fills what would be a bubble: it is (p - 1)(TF + TB - TW) for H1 and
   // (p - 1)(TF + TB - 2 TW) for H2, and (p - 1)(TF + TB + TW) without.
@@ -37,16 +44,23 @@ struct searched_schedule {
       case schedule_kind::interleaved: return {pipeline_schedule::chunks_behind, 1.0 / chunks, chunks};
       case schedule_kind::zero_bubble_h1: return {pipeline_schedule::weights_behind, 1, 1};
       case schedule_kind::zero_bubble_h2: return {pipeline_schedule::weights_twice_behind, 1, 1};
+      case schedule_kind::interlaced_in_step: return {pipeline_schedule::twice_behind, 1, 1};
       default: return {};
     }
   }
   // Interleaved: blocks are dealt to chunks, so that between the first segment and the last one all are of one kind.
   bool possible(std::vector<int> const& chain, int stages, int micro_batches) const {
     if (splits()) return stages > 1 && micro_batches >= 2 * stages - 1;
+    if (spreads()) return stages > 1 && micro_batches > 1;
     if (kind != schedule_kind::interleaved) return true;
     bool alike = chain.size() > 2;
     for (std::size_t i = 2; i + 1 < chain.size(); ++i) alike = alike && chain[i] == chain[1];
     return alike && stages > 1 && micro_batches >= stages;
+  }
+  // Micro-batches of which what all devices run before the first stage has begun, and not ended (policy/interlaced_order.hpp).
+  int spread_in_flight(int stages, int micro_batches) const {
+    const policy::detail::interlaced_slots of{stages, in_step()};
+    return std::min(micro_batches, (of.spread_backward(0) - of.spread_forward(0)) / 2 + 1);
   }
   // Of the segments of a stage, which go to a chunk: the first one to the first chunk, of the last stage the last one to the
   // last chunk.

@@ -8,11 +8,15 @@
 #include <utility>
 
 #include <partita/search/check_constraints.hpp>
+#include <partita/search/crossings.hpp>
+#include <partita/search/device_counts.hpp>
 #include <partita/search/kinds.hpp>
 #include <partita/search/least_figures.hpp>
 #include <partita/search/place_needs.hpp>
 #include <partita/search/place_prices.hpp>
 #include <partita/search/schedules.hpp>
+#include <partita/search/space_rules.hpp>
+#include <partita/search/spread_ways.hpp>
 #include <partita/search/tables.hpp>
 
 #include <partita/core/begin_planning_code.hpp>
@@ -27,6 +31,7 @@ class plan_space {
     std::vector<std::pair<int, int>> grids;  // outer, inner; those of a place stand together
     std::vector<int> places;                 // of place_prices: of the stages, in the order in which they first come
     std::vector<int> of_stage;               // by stage, into `places`
+    int stages = 0;                          // where something is spread over the devices of all of them
     int place_of(int grid) const { return grid * static_cast<int>(places.size()) / static_cast<int>(grids.size()); }
     int prices_of(int grid) const { return places[static_cast<std::size_t>(place_of(grid))]; }
     bool may_have(int stage, int grid) const { return of_stage[static_cast<std::size_t>(stage)] == place_of(grid); }
@@ -39,11 +44,13 @@ class plan_space {
         given_(c),
         model_(find_segments(g, forward_ops)),
         available_(c.devices > 0 ? std::min(c.devices, k.devices()) : k.devices()),
-        prices_(k) {
+        prices_(k),
+        rules_(g, given_, model_) {
     check_constraints(c);
     check_names(model_, c);
-    set_rules();
+    rules_.set();
     name_kinds(model_);
+    spread_ = spread_segments(model_);
     boundary_ = cut_options::boundary_axes(model_);
     make_problem();
   }
@@ -67,9 +74,42 @@ class plan_space {
     table_key& key = place->second;
     if (!fresh) return key;
     grid_costs g(prices_.of(s.prices_of(grid)), outer, inner);
-    table_builder b(model_, rules(), g, options_of(s), boundary_);
+    table_builder b(model_, rules_.on_cuts(), g, options_of(s), boundary_);
     b.build(model_.segments[static_cast<std::size_t>(segment)], segment == 0, segment + 1 == segments(), way(segment, variant),
             &key);
+    return key;
+  }
+  bool may_spread(int segment) const { return spread_.contains(segment); }
+  // How many of them stand before this one, which is one.
+  int number_of_spread(int segment) const {
+    int n = 0;
+    for (int i = 0; i < segment; ++i) n += may_spread(i);
+    return n;
+  }
+  // Is the segment one of those that all devices run, under the shape's schedule?
+  bool spreads(int segment, shape_info const& s) const { return s.schedule.spreads() && spread_.contains(segment); }
+  // Ways of a shape to spread, as `shape::spread` counts them.
+  std::vector<spread_way> const& ways_to_spread(shape_info const& s) const {
+    const auto [place, fresh] = ways_.try_emplace({s.devices, s.stages, s.micro_batches, s.schedule.in_step()});
+    std::vector<spread_way>& all = place->second;
+    if (!fresh) return all;
+    const spread_link link{&prices_.of(s.prices_of(0)), s.devices, s.devices * s.stages};
+    for (auto const& [outer, inner] : spread_grids(s)) {
+      const grid_costs grid(*link.prices, outer, inner);
+      spread_on_grid on(model_, spread_, rules_.on_cuts(), grid, options_of_spread(s), boundary_, link,
+                        s.schedule.spread_in_flight(s.stages, s.micro_batches));
+      for (spread_way& x : on.ways()) all.push_back(std::move(x));
+    }
+    keep_best(all);
+    return all;
+  }
+  // What the variables of a spread segment mean, in one of them.
+  table_key key_of_spread(int segment, shape_info const& s, spread_way const& way) const {
+    table_key key;
+    const grid_costs grid(prices_.of(s.prices_of(0)), way.grid.first, way.grid.second);
+    const spaces::segment of = spread_segments::alone(model_.segments[static_cast<std::size_t>(segment)]);
+    table_builder(model_, rules_.on_cuts(), grid, options_of_spread(s), boundary_)
+        .build(of, of.enters.empty(), of.leaves.empty(), {}, &key);
     return key;
   }
   // Bytes of the smallest of the devices; those of the largest are the problem's limit.
@@ -82,61 +122,10 @@ class plan_space {
   std::string const& without_options() const { return without_options_; }
   bool replays(int segment, int variant) const { return way(segment, variant).again; }
   // How a segment runs.
-  way_to_run way(int segment, int variant) const { return ways_of(segment)[static_cast<std::size_t>(variant)]; }
+  way_to_run way(int segment, int variant) const { return rules_.ways_of(segment)[static_cast<std::size_t>(variant)]; }
   int segments() const { return static_cast<int>(model_.segments.size()); }
 
  private:
-  // -- rules by name
-  void set_rules() {
-    std::map<std::vector<int>, int> known;
-    for (segment& s : model_.segments)
-      for (searched_op& x : s.ops) {
-        std::vector<int> mine;
-        for (std::size_t r = 0; r < given_.cuts.size(); ++r)
-          if (given_.cuts[r].ops.contains(graph_->name(x.op).view())) mine.push_back(static_cast<int>(r));
-        const auto [place, fresh] = known.try_emplace(mine, static_cast<int>(rule_sets_.size()));
-        if (fresh) rule_sets_.push_back(mine);
-        x.rule = place->second;
-      }
-    for (segment& s : model_.segments) s.rule = static_cast<int>(recompute_of(s));
-  }
-  recompute_rule recompute_of(segment const& s) const {
-    recompute_rule rule = s.block < 0 ? recompute_rule::never : recompute_rule::either;
-    for (recompute_constraint const& c : given_.recompute)
-      if (s.block >= 0 && c.blocks.contains(s.name)) rule = c.rule;
-    return rule;
-  }
-  device_range region_of(segment const& s) const {
-    device_range r;
-    for (region_constraint const& c : given_.regions)
-      if (std::any_of(s.ops.begin(), s.ops.end(),
-                      [&](searched_op const& x) { return c.ops.contains(graph_->name(x.op).view()); }))
-        r = {std::max(r.first, c.first), std::min(r.last, c.last)};
-    return r;
-  }
-  // The ways in which a segment may run.
-  std::vector<way_to_run> ways_of(int number) const {
-    segment const& s = model_.segments[static_cast<std::size_t>(number)];
-    const recompute_rule rule = recompute_of(s);
-    std::vector<way_to_run> all;
-    if (rule != recompute_rule::always) all.push_back({});
-    if (rule == recompute_rule::never) return all;
-    all.push_back({true});
-    const bool has_turns = std::any_of(s.ops.begin(), s.ops.end(), [](searched_op const& x) { return x.turns_along >= 0; });
-    for (int turns : given_.coshard)
-      if (turns > 1 && has_turns) {
-        all.push_back({true, turns, true});
-        if (rule != recompute_rule::always) all.push_back({true, turns, false});
-      }
-    return all;
-  }
-
-  bool needs_replays() const {
-    for (int i = 0; i < segments(); ++i)
-      if (ways_of(i).front().again) return true;
-    return false;
-  }
-
   // -- configurations
   std::size_t micro_samples_of(shape_info const& s) const {
     return (model_.samples + static_cast<std::size_t>(s.micro_batches) - 1) / static_cast<std::size_t>(s.micro_batches);
@@ -151,52 +140,34 @@ class plan_space {
     o.one_stage = 2 * s.devices > costs_->devices();
     return o;
   }
-  rules_on_cuts rules() const { return {given_.cuts, rule_sets_}; }
+  table_options options_of_spread(shape_info s) const {
+    s.devices *= s.stages;
+    table_options o = options_of(s);
+    o.one_stage = false;  // it waits for the stages
+    return o;
+  }
   cut_options options_on(grid_costs const& g, shape_info const& s) const {
-    return {model_, rules(), g, micro_samples_of(s), boundary_};
+    return {model_, rules_.on_cuts(), g, micro_samples_of(s), boundary_};
   }
-  std::vector<int> device_counts() const {
-    std::set<int> all;
-    if (!given_.devices_per_stage.empty()) all.insert(given_.devices_per_stage.begin(), given_.devices_per_stage.end());
-    else
-      for (int n = 1; n <= available_; n *= 2) {
-        all.insert(n);
-        if (3 * n <= available_) all.insert(3 * n);
-      }
-    std::vector<int> counts;
-    for (int n : all)
-      if (n >= 1 && n <= available_) counts.push_back(n);
-    return counts;
-  }
-  std::vector<int> micro_batch_counts() const {
-    if (!given_.micro_batches.empty()) return given_.micro_batches;
-    std::vector<int> all;
-    for (std::size_t m = 1; m <= model_.samples; ++m)
-      if (model_.samples % m == 0) all.push_back(static_cast<int>(m));
-    return all;
-  }
-  static std::vector<std::pair<int, int>> grids_of(int devices) {
-    std::vector<std::pair<int, int>> all;
-    for (int inner = 1; inner <= devices; ++inner)
-      if (devices % inner == 0 && (inner > 1 || devices == 1)) all.push_back({devices / inner, inner});
-    return all;
-  }
-  // Those on which every op has some option.
-  std::vector<std::pair<int, int>> possible_grids(int devices, int micro_batches) {
+  // Those on which every op of the segments that are `wanted` has some option.
+  template <class Wanted> std::vector<std::pair<int, int>> possible_grids(int devices, int micro_batches, Wanted&& wanted) const {
     std::vector<std::pair<int, int>> all = grids_of(devices);
     if (given_.cuts.empty()) return all;
     std::erase_if(all, [&](std::pair<int, int> const& grid) {
       const grid_costs g(*costs_, grid.first, grid.second);
-      const cut_options b = options_on(g, {devices, micro_batches, {}, {}, {}, {}});
+      const cut_options b = options_on(g, {devices, micro_batches, {}, {}, {}, {}, 0});
       for (int first : model_.first_of_kind)
         for (searched_op const& x : model_.segments[static_cast<std::size_t>(first)].ops)
-          if (b.op_options(x).empty()) {
+          if (wanted(first) && b.op_options(x).empty()) {
             without_options_ = std::string(graph_->name(x.op).view());
             return true;
           }
       return false;
     });
     return all;
+  }
+  std::vector<std::pair<int, int>> spread_grids(shape_info const& s) const {
+    return possible_grids(s.devices * s.stages, s.micro_batches, [&](int segment) { return spread_.contains(segment); });
   }
   double most_memory() const {
     double bytes = costs_->memory(0);
@@ -209,17 +180,20 @@ class plan_space {
       problem_.chain.push_back(s.kind);
       if (given_.equal_stages) problem_.blocks.push_back(s.block < 0 ? -1 : blocks++);
       problem_.may_begin.push_back(given_.stage_begins.contains(s.name));
-      if (!given_.regions.empty()) problem_.regions.push_back(region_of(s));
+      if (!given_.regions.empty()) problem_.regions.push_back(rules_.region_of(s));
     }
     counts_.assign(model_.first_of_kind.size(), 0);
     for (int kind : problem_.chain) ++counts_[static_cast<std::size_t>(kind)];
     problem_.limit = given_.memory > 0 ? given_.memory : most_memory();
     const double held = least_figures(model_, *costs_).held();
-    const std::vector<searched_schedule> schedules = searched_schedule::all_of(given_);
+    std::vector<searched_schedule> schedules = searched_schedule::all_of(given_), interlaced;
+    std::copy_if(schedules.begin(), schedules.end(), std::back_inserter(interlaced), [](auto const& s) { return s.spreads(); });
+    std::erase_if(schedules, [](auto const& s) { return s.spreads(); });
+    if (!spread_.any() || !given_.regions.empty()) interlaced.clear();
     std::vector<int> stages = given_.stages;
     if (stages.empty())
       for (int p = 1; p <= segments(); ++p) stages.push_back(p);
-    for (int n : device_counts()) {
+    for (int n : device_counts(given_, available_)) {
       std::vector<int> place_of_stage;
       std::vector<place_needs> places;
       for (int s = 0; s < available_ / n; ++s) {
@@ -232,14 +206,14 @@ class plan_space {
         }
         place_of_stage.push_back(static_cast<int>(known));
       }
-      for (int m : micro_batch_counts()) {
-        shape_info info{n, m, {}, possible_grids(n, m), {}, place_of_stage};
-        if (info.grids.empty()) continue;
+      for (int m : micro_batch_counts(given_, model_.samples)) {
+        shape_info info{n, m, {}, possible_grids(n, m, [](int) { return true; }), {}, place_of_stage, 0};
         for (place_needs& x : places)
           x.needs = least_figures(model_, prices_.of(x.prices)).of_devices(n, m, micro_samples_of(info), [&](int segment) {
-            return ways_of(segment);
+            return rules_.ways_of(segment);
           });
-        for (std::size_t used = 1; used <= places.size(); ++used)
+        if (!interlaced.empty()) add_interlaced(info, places.front(), held, interlaced, stages);
+        for (std::size_t used = 1; used <= places.size() && !info.grids.empty(); ++used)
           add_configurations(info, {places.begin(), places.begin() + static_cast<std::ptrdiff_t>(used)}, held, schedules, stages);
       }
     }
@@ -276,7 +250,7 @@ class plan_space {
       info.grids.insert(info.grids.end(), grids.begin(), grids.end());
     }
     for (searched_schedule const& schedule : schedules) {
-      if ((schedule.splits() && needs_replays()) || (schedule.chunks > 1 && !begins_anywhere())) continue;
+      if ((schedule.keeps_all() && rules_.needs_replays()) || (schedule.chunks > 1 && !begins_anywhere())) continue;
       info.schedule = schedule;
       const pipeline_schedule rule = schedule.rule();
       const double fill = schedule.splits() ? 0 : rule.fill;
@@ -294,10 +268,63 @@ class plan_space {
       needs_.push_back(schedule.splits() ? least_figures::without_times(needs) : needs);
     }
   }
+  // Stages are all at one place, and each number of them has a shape of its own: what is spread lies on all their devices.
+  // `info`: without schedule and places.
+  void add_interlaced(shape_info info, place_needs const& place, double held, std::vector<searched_schedule> const& schedules,
+                      std::vector<int> const& stages) {
+    const int n = info.devices, m = info.micro_batches;
+    info.grids = possible_grids(n, m, [&](int segment) { return !spread_.contains(segment); });
+    info.places = {place.prices};
+    std::vector<int> counts = counts_;
+    place_needs staged = place;
+    for (int i = 0; i < segments(); ++i)
+      if (spread_.contains(i)) {
+        const std::size_t kind = static_cast<std::size_t>(problem_.chain[static_cast<std::size_t>(i)]);
+        counts[kind] = 0;
+        staged.needs.kinds[kind] = {};
+      }
+    const double limit = given_.memory > 0 ? problem_.limit : prices_.memory(place.prices);
+    if (least_memory() < problem_.limit) staged.needs.limits.assign(info.of_stage.size(), limit);
+    const std::size_t at_place = static_cast<std::size_t>(
+        std::find_if(info.of_stage.begin(), info.of_stage.end(), [](int x) { return x != 0; }) - info.of_stage.begin());
+    for (searched_schedule const& schedule : schedules) {
+      if (info.grids.empty() || (schedule.keeps_all() && rules_.needs_replays())) continue;
+      info.schedule = schedule;
+      for (int p : stages) {
+        if (static_cast<std::size_t>(p) > at_place || p > spread_.staged() || !schedule.possible(problem_.chain, p, m)) continue;
+        info.stages = p;
+        if (p * n * limit < held || spread_grids(info).empty()) continue;
+        const double spread = least_seconds_of_spread(p * n, m, place.prices);
+        problem_.configurations.push_back({static_cast<int>(shapes_.size()), p, schedule.rule(),
+                                           least_time({staged}, counts, {p}, n, schedule.rule().fill) + spread, spread});
+        shapes_.push_back(info);
+        needs_.push_back(staged.needs);
+      }
+    }
+  }
+  // Of a step, where so many devices share all ops evenly.
+  double least_seconds_of_spread(int devices, int micro_batches, int prices) {
+    const auto [known, fresh] = least_of_spread_.try_emplace({devices, micro_batches, prices}, 0.0);
+    if (!fresh) return known->second;
+    shape_info info;
+    info.micro_batches = micro_batches;
+    const shape_needs needs =
+        least_figures(model_, prices_.of(prices)).of_devices(devices, micro_batches, micro_samples_of(info), [&](int segment) {
+          return rules_.ways_of(segment);
+        });
+    for (int i = 0; i < segments(); ++i)
+      if (spread_.contains(i)) {
+        segment_needs const& x = needs.kinds[static_cast<std::size_t>(problem_.chain[static_cast<std::size_t>(i)])];
+        known->second += micro_batches * x.seconds + x.step;
+      }
+    return known->second;
+  }
   shape make_shape(shape_info const& s) const {
     shape r;
     r.devices = s.devices;
     r.micro_batches = s.micro_batches;
+    if (s.schedule.spreads())
+      for (spread_way const& x : ways_to_spread(s)) r.spread.push_back(x.cost);
     std::vector<grid_costs> grids;
     for (std::size_t g = 0; g < s.grids.size(); ++g)
       grids.emplace_back(prices_.of(s.prices_of(static_cast<int>(g))), s.grids[g].first, s.grids[g].second);
@@ -306,75 +333,49 @@ class plan_space {
       r.places.assign(s.of_stage.begin(), std::find_if(s.of_stage.begin(), s.of_stage.end(), elsewhere));
     }
     for (grid_costs const& g : grids) {
-      table_builder b(model_, rules(), g, options_of(s), boundary_);
+      table_builder b(model_, rules_.on_cuts(), g, options_of(s), boundary_);
       grid_choice choice;
       choice.place = s.place_of(static_cast<int>(r.grids.size()));
       if (given_.memory <= 0) choice.limit = prices_.memory(s.prices_of(static_cast<int>(r.grids.size())));
       for (int first : model_.first_of_kind) {
         segment const& of = model_.segments[static_cast<std::size_t>(first)];
+        if (spreads(first, s)) {
+          choice.kinds.push_back({{std::make_shared<table const>(place_of(first, s, g)), false, false}});
+          continue;
+        }
         auto made = [&](way_to_run how) {
           return std::make_shared<table const>(b.build(of, first == 0, first + 1 == segments(), how));
         };
         const auto whole = made({});
         std::vector<variant> variants;
-        const std::vector<way_to_run> ways = ways_of(first);
+        const std::vector<way_to_run> ways = rules_.ways_of(first);
         for (way_to_run const& how : ways)
-          if (!how.again || !s.schedule.splits())  // what waits for the gradients of weights is there that long
-            variants.push_back({how.turns > 1 ? made(how) : whole, how.again, false});
+          if (!how.again || !s.schedule.keeps_all()) variants.push_back({how.turns > 1 ? made(how) : whole, how.again, false});
         for (variant& v : variants) v.saves_memory_alone = v.replays && !ways.front().again && is_no_faster(*v.costs, *whole);
         choice.kinds.push_back(std::move(variants));
       }
       r.grids.push_back(std::move(choice));
     }
-    add_crossings(s, grids, r);
+    if (s.devices * 2 <= available_) r.crossings = crossings(s, grids);
     return r;
   }
-  // Is no choice that runs again faster than the same one kept? In turns it may be: gradients of one micro-batch's turns go in
-  // buckets, and small products at other rates.
-  static bool is_no_faster(table const& again, table const& kept) {
-    if (&again == &kept) return true;
-    auto all = [](cost_list const& a, cost_list const& b) {
-      constexpr double rounding = 1 - 1e-12;
-      for (std::size_t i = 0; i < a.size(); ++i) {
-        const segment_cost x = cost_in_stage(a[i], true), y = cost_in_stage(b[i], false);
-        if (x.time < y.time * rounding || x.step < y.step * rounding) return false;
-      }
-      return true;
-    };
-    return again.same_form(kept) && all(again.own, kept.own) && all(again.pair_costs, kept.pair_costs);
+  // Of a segment that is spread, on a stage's grid.
+  table place_of(int number, shape_info const& s, grid_costs const& g) const {
+    const int extra = number == 0 ? 2 : s.stages;
+    return place_of_spread(model_.segments[static_cast<std::size_t>(number)], model_, options_on(g, s), g,
+                           {&g.of(), s.devices, s.devices * s.stages}, std::min(s.micro_batches, extra), number == 0,
+                           number + 1 == segments());
   }
-  // A stage sends what a device holds of every tensor to the device with the same place in the next stage, and gets the
-  // gradient back; where the layouts differ the larger piece is sent. Chunks cross as often as there are of them.
-  void add_crossings(shape_info const& s, std::vector<grid_costs> const& grids, shape& r) const {
-    if (s.devices * 2 > available_) return;
-    std::set<std::pair<int, int>> neighbours;  // places
-    for (std::size_t k = 1; k < s.of_stage.size(); ++k) neighbours.insert({s.of_stage[k - 1], s.of_stage[k]});
-    const std::size_t kinds = model_.first_of_kind.size();
+  std::vector<std::vector<double>> crossings(shape_info const& s, std::vector<grid_costs> const& grids) const {
     std::vector<std::vector<std::vector<double>>> shares;  // [grid * kinds + kind]
     for (grid_costs const& grid : grids)
       for (int first : model_.first_of_kind)
         shares.push_back(options_on(grid, s).boundary_shares(model_.segments[static_cast<std::size_t>(first)].enters));
-    for (std::size_t from = 0; from < grids.size(); ++from)
-      for (std::size_t to = 0; to < grids.size(); ++to)
-        for (std::size_t kind = 0; kind < kinds; ++kind) {
-          const int first = model_.first_of_kind[kind];
-          r.crossings.emplace_back();
-          if (first == 0 || !neighbours.count({s.place_of(static_cast<int>(from)), s.place_of(static_cast<int>(to))})) continue;
-          std::vector<int> const& tensors = model_.segments[static_cast<std::size_t>(first)].enters;
-          for (auto const& x : shares[from * kinds + kind])
-            for (auto const& y : shares[to * kinds + kind]) {
-              double seconds = 0;
-              for (std::size_t t = 0; t < tensors.size(); ++t) {
-                const bool back = model_.tensors[static_cast<std::size_t>(tensors[t])].differentiable;
-                seconds += (back ? 2 : 1) * costs_->send(0, s.devices, std::max(x[t], y[t]), flows(s.devices));
-              }
-              r.crossings.back().push_back(s.schedule.chunks * seconds);
-            }
-        }
-  }
-  double flows(int devices) const {
-    const int unit = costs_->of().links.front().devices;
-    return std::min(devices, unit);
+    std::set<std::pair<int, int>> neighbours;  // places
+    for (std::size_t k = 1; k < s.of_stage.size(); ++k) neighbours.insert({s.of_stage[k - 1], s.of_stage[k]});
+    return crossings_between(model_, *costs_, s.devices, s.schedule.chunks, shares, [&](std::size_t from, std::size_t to) {
+      return neighbours.count({s.place_of(static_cast<int>(from)), s.place_of(static_cast<int>(to))}) > 0;
+    });
   }
 
   graph_data const* graph_;
@@ -383,7 +384,7 @@ class plan_space {
   segmented_model model_;
   int available_;
   place_prices prices_;
-  std::vector<std::vector<int>> rule_sets_;
+  space_rules rules_;
   std::vector<axis_info const*> boundary_;
   std::vector<shape_info> shapes_;
   std::vector<shape_needs> needs_;  // by shape
@@ -391,7 +392,11 @@ class plan_space {
   problem problem_;
   mutable std::map<std::tuple<int, int, int, int, int, int, int>, table_key>
       keys_;  // by kind, devices, micro-batches, inner dimension of the grid, variant, schedule, place
-  std::string without_options_;
+  spread_segments spread_;
+  std::map<std::tuple<int, int, int>, double> least_of_spread_;  // by devices, micro-batches, prices
+  mutable std::map<std::tuple<int, int, int, bool>, std::vector<spread_way>>
+      ways_;  // by devices, stages, micro-batches, whether they run in step
+  mutable std::string without_options_;
 };
 
 }  // namespace partita::spaces

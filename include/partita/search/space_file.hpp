@@ -38,7 +38,8 @@ struct grid {
 struct shape {
   BOOST_HANA_DEFINE_STRUCT(shape, (int, devices), (int, micro_batches), (std::vector<space_file::grid>, grids),
                            (std::vector<std::vector<double>>, crossings),
-                           (std::optional<std::vector<int>>, places));  // by stage; absent: all are at place 0
+                           (std::optional<std::vector<int>>, places),                   // by stage; absent: all are at place 0
+                           (std::optional<std::vector<std::vector<double>>>, spread));  // seconds and bytes; absent: nothing is
 };
 struct configuration {
   BOOST_HANA_DEFINE_STRUCT(configuration, (int, shape), (int, stages), (std::string, holds),  // one of `holds_names`
@@ -58,8 +59,8 @@ struct document {
 }  // namespace space_file
 
 // In the order of pipeline_schedule::rule.
-inline constexpr std::string_view holds_names[]{"all", "stages behind", "weights behind", "weights twice behind",
-                                                "chunks behind"};
+inline constexpr std::string_view holds_names[]{"all",           "stages behind", "weights behind", "weights twice behind",
+                                                "chunks behind", "twice behind"};
 
 inline space_file::document describe_space(problem const& p, std::string about) {
   space_file::document d;
@@ -107,6 +108,8 @@ inline space_file::document describe_space(problem const& p, std::string about) 
     to.micro_batches = from.micro_batches;
     to.crossings = from.crossings;
     if (!from.places.empty()) to.places = from.places;
+    if (!from.spread.empty()) to.spread.emplace();
+    for (spread_cost const& x : from.spread) to.spread->push_back({x.seconds, x.bytes});
     for (grid_choice const& g : from.grids) {
       to.grids.emplace_back();
       if (g.place != 0) to.grids.back().place = g.place;
@@ -175,6 +178,11 @@ inline problem problem_of(space_file::document const& d) {
     s.micro_batches = f.micro_batches;
     s.crossings = f.crossings;
     s.places = f.places.value_or(std::vector<int>{});
+    for (std::vector<double> const& x : f.spread.value_or(std::vector<std::vector<double>>{})) {
+      if (x.size() != 2)
+        throw_error({"shapes[", shapes->size(), "]: what is spread has ", x.size(), " numbers; it is seconds and bytes"});
+      s.spread.push_back({x[0], x[1]});
+    }
     for (space_file::grid const& g : f.grids) {
       s.grids.emplace_back();
       s.grids.back().place = g.place.value_or(0);

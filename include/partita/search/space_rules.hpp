@@ -1,0 +1,81 @@
+// What constraints say of ops and segments, by their names.
+#pragma once
+#include <algorithm>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include <partita/search/cut_options.hpp>
+#include <partita/search/problem.hpp>
+
+#include <partita/core/begin_planning_code.hpp>
+
+namespace partita::spaces {
+
+class space_rules {
+ public:
+  // What is referred to must outlive this.
+  space_rules(graph_data const& g, constraints const& given, segmented_model& m) : graph_(&g), given_(given), model_(m) {}
+
+  // Sets the rules of every op and segment: kinds of segments differ where these do.
+  void set() {
+    std::map<std::vector<int>, int> known;
+    for (segment& s : model_.segments)
+      for (searched_op& x : s.ops) {
+        std::vector<int> mine;
+        for (std::size_t r = 0; r < given_.cuts.size(); ++r)
+          if (given_.cuts[r].ops.contains(graph_->name(x.op).view())) mine.push_back(static_cast<int>(r));
+        const auto [place, fresh] = known.try_emplace(mine, static_cast<int>(sets_.size()));
+        if (fresh) sets_.push_back(mine);
+        x.rule = place->second;
+      }
+    for (segment& s : model_.segments) s.rule = static_cast<int>(recompute_of(s));
+  }
+  rules_on_cuts on_cuts() const { return {given_.cuts, sets_}; }
+  device_range region_of(segment const& s) const {
+    device_range r;
+    for (region_constraint const& c : given_.regions)
+      if (std::any_of(s.ops.begin(), s.ops.end(),
+                      [&](searched_op const& x) { return c.ops.contains(graph_->name(x.op).view()); }))
+        r = {std::max(r.first, c.first), std::min(r.last, c.last)};
+    return r;
+  }
+  // The ways in which a segment may run.
+  std::vector<way_to_run> ways_of(int number) const {
+    segment const& s = model_.segments[static_cast<std::size_t>(number)];
+    const recompute_rule rule = recompute_of(s);
+    std::vector<way_to_run> all;
+    if (rule != recompute_rule::always) all.push_back({});
+    if (rule == recompute_rule::never) return all;
+    all.push_back({true});
+    const bool has_turns = std::any_of(s.ops.begin(), s.ops.end(), [](searched_op const& x) { return x.turns_along >= 0; });
+    for (int turns : given_.coshard)
+      if (turns > 1 && has_turns) {
+        all.push_back({true, turns, true});
+        if (rule != recompute_rule::always) all.push_back({true, turns, false});
+      }
+    return all;
+  }
+  // Must some block run again?
+  bool needs_replays() const {
+    for (std::size_t i = 0; i < model_.segments.size(); ++i)
+      if (ways_of(static_cast<int>(i)).front().again) return true;
+    return false;
+  }
+
+ private:
+  recompute_rule recompute_of(segment const& s) const {
+    recompute_rule rule = s.block < 0 ? recompute_rule::never : recompute_rule::either;
+    for (recompute_constraint const& c : given_.recompute)
+      if (s.block >= 0 && c.blocks.contains(s.name)) rule = c.rule;
+    return rule;
+  }
+  graph_data const* graph_;
+  constraints const& given_;
+  segmented_model& model_;
+  std::vector<std::vector<int>> sets_;
+};
+
+}  // namespace partita::spaces
+
+#include <partita/core/end_planning_code.hpp>
