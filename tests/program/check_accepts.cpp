@@ -14,6 +14,12 @@
 namespace pt = partita;
 
 namespace {
+#if defined(PARTITA_SANITIZED)  // a quarter of a second each there
+constexpr unsigned plans = 60, plans_in_bf16 = 15;
+#else
+constexpr unsigned plans = 200, plans_in_bf16 = 50;
+#endif
+
 // All-to-alls by which no member gets anything from another one, and all of them.
 struct exchanges {
   int idle = 0, all = 0;
@@ -33,10 +39,10 @@ struct exchanges {
 };
 }  // namespace
 
-TEST_CASE("programs of 200 random plans are accepted") {
+TEST_CASE("programs of random plans are accepted") {
   std::size_t devices = 0, instructions = 0;
   exchanges of_all;
-  for (unsigned seed = 0; seed < 200; ++seed) {
+  for (unsigned seed = 0; seed < plans; ++seed) {
     const pt::testing::random_programs p(seed, 8);
     REQUIRE_MESSAGE(p.rejected.empty(), p.words, p.rejected);
     const pt::program_finding of_step = pt::check_programs(p.g, p.step);
@@ -48,19 +54,19 @@ TEST_CASE("programs of 200 random plans are accepted") {
     of_all.count(p.step);
     for (pt::program const& x : p.step) instructions += x.instructions.size();
   }
-  CHECK(devices > 400);  // the plans are plans
-  CHECK(instructions > 50000);
+  CHECK(devices > 2 * plans);  // the plans are plans
+  CHECK(instructions > 250 * plans);
   CHECK(of_all.idle == 0);
-  CHECK(of_all.all > 100);
+  CHECK(of_all.all > static_cast<int>(plans) / 2);
 }
 
 // Parameters are converted, and terms of their gradients back, one by one.
-TEST_CASE("programs of 50 random plans of a GPT in bf16 are accepted") {
+TEST_CASE("programs of random plans of a GPT in bf16 are accepted") {
   using training = pt::training<pt::in_precision<pt::testing::planned_gpt, pt::bf16>, pt::adamw, pt::clip_norm>;
   pt::recorder<pt::planning_only, training> g;
   pt::trace(g, training{});
   int narrow_sums = 0, wide_sums = 0;  // over time, of gradients of parameters
-  for (unsigned seed = 0; seed < 50; ++seed) {
+  for (unsigned seed = 0; seed < plans_in_bf16; ++seed) {
     pt::plan_base plan(g);
     std::mt19937 random(seed);
     const std::string words = "seed " + std::to_string(seed) + ": " + pt::testing::random_plan(plan, random, 8).make();
@@ -84,5 +90,5 @@ TEST_CASE("programs of 50 random plans of a GPT in bf16 are accepted") {
     }
   }
   CHECK(narrow_sums == 0);
-  CHECK(wide_sums > 100);
+  CHECK(wide_sums > 2 * static_cast<int>(plans_in_bf16));
 }
