@@ -7,6 +7,8 @@
 
 #include <partita/partita.hpp>
 
+#include "plan_by_sizes.hpp"
+
 namespace partita::testing {
 
 namespace small {
@@ -30,16 +32,8 @@ struct small_net {
   }
 };
 
-// Plans by their sizes; with stages, fc1 and fc2 stand on different devices.
-struct small_plan {
-  int data = 1, tensor = 1, stages = 1, micro_batches = 1;
-  int devices() const { return data * tensor * stages; }
-  constexpr void operator()(auto& plan) const {
-    policy::data_parallel_of{data}(plan);
-    policy::tensor_parallel_of{tensor}(plan);
-    policy::pipeline_of{stages, micro_batches}(plan);
-  }
-};
+// With stages, fc1 and fc2 stand on different devices.
+using small_plan = plan_by_sizes;
 
 inline constexpr std::size_t small_samples = 12;
 

@@ -19,6 +19,7 @@
 #include <partita/train/checkpoint.hpp>
 
 #include "../support/agreement.hpp"
+#include "../support/plan_by_sizes.hpp"
 
 namespace pt = partita;
 namespace fs = std::filesystem;
@@ -56,28 +57,26 @@ struct either_optimizer {  // of one type, so that the model is compiled once
 };
 using training = pt::training<tied_net, either_optimizer, pt::clip_norm>;
 
-struct plan_by_sizes {
-  int data = 1, tensor = 1, stages = 1, micro_batches = 1, zero = 0, chunks = 1;
-  int devices() const { return data * tensor * stages; }
+struct plan_in_turns {
+  pt::testing::plan_by_sizes sizes;
+  int chunks = 1;
+  int devices() const { return sizes.devices(); }
   constexpr void operator()(auto& plan) const {
-    pt::policy::data_parallel_of{data}(plan);
-    pt::policy::tensor_parallel_of{tensor}(plan);
-    pt::policy::pipeline_of{stages, micro_batches}(plan);
-    if (zero > 0) pt::policy::zero_of{zero, data}(plan);
+    sizes(plan);
     if (chunks > 1) pt::policy::coshard_of{&pt::axis_of<inner>::info, chunks, "block.*"}(plan);
   }
 };
-constexpr plan_by_sizes plans[]{{},
-                                {.data = 3},
-                                {.data = 2, .tensor = 2},
-                                {.data = 2, .zero = 3},
-                                {.data = 2, .zero = 3, .chunks = 2},
-                                {.stages = 2, .micro_batches = 3}};
+constexpr plan_in_turns plans[]{{},
+                                {{.data = 3}},
+                                {{.data = 2, .tensor = 2}},
+                                {{.data = 2, .zero = 3}},
+                                {{.data = 2, .zero = 3}, 2},
+                                {{.stages = 2, .micro_batches = 3}}};
 
 training recipe(bool is_adamw = true, double momentum = 0) {
   return {.model = {}, .optimizer = {.is_adamw = is_adamw, .first = {}, .second = {.momentum = momentum}}, .clip = {.max = 1.0}};
 }
-pt::trainer<training> make(plan_by_sizes const& plan = {}, training const& what = recipe(), std::uint64_t seed = 3,
+pt::trainer<training> make(plan_in_turns const& plan = {}, training const& what = recipe(), std::uint64_t seed = 3,
                            std::size_t words = 7) {
   return {what,
           plan,
@@ -145,7 +144,7 @@ std::string with_header(std::string const& file, std::string const& from, std::s
 
 TEST_CASE("a training that was stopped goes on with the same bits") {
   const folder here;
-  for (plan_by_sizes const& plan : plans) {
+  for (plan_in_turns const& plan : plans) {
     auto whole = make(plan), begun = make(plan);
     for (unsigned i = 0; i < 2; ++i) {
       step(whole, i);
@@ -168,14 +167,14 @@ TEST_CASE("a training that was stopped goes on with the same bits") {
 TEST_CASE("a file does not depend on the plan, and any plan goes on from it") {
   const folder here;
   const double rate = 0.02;
-  for (plan_by_sizes const& from : plans) {
+  for (plan_in_turns const& from : plans) {
     auto first = make(from);
     step(first, 0);
     pt::save(first, here / "file");
     const std::string bytes = bytes_of(here / "file");
     const auto saved = kept(first);
     const float loss = step(first, 1);
-    for (plan_by_sizes const& to : plans) {
+    for (plan_in_turns const& to : plans) {
       auto second = make(to);
       pt::load(second, here / "file");
       CHECK(kept(second) == saved);
@@ -220,7 +219,7 @@ TEST_CASE("what is in a file") {
 
 TEST_CASE("parameters alone, from a file with no states") {
   const folder here;
-  auto plain = make({}, recipe(false)), t = make({.data = 2}), other = make();
+  auto plain = make({}, recipe(false)), t = make({{.data = 2}}), other = make();
   step(plain, 0);
   pt::save(plain, here / "file");
   const auto moments = t.state("table.m").bytes;
@@ -243,7 +242,7 @@ TEST_CASE("parameters alone, from a file with no states") {
 }
 
 TEST_CASE("states are read and set by name") {
-  auto t = make({.data = 2, .zero = 3});
+  auto t = make({{.data = 2, .zero = 3}});
   CHECK(t.state_names().size() == 6);
   const std::vector<float> ones(7 * 6, 1);
   t.set_state("table.v", ones);
@@ -255,7 +254,7 @@ TEST_CASE("states are read and set by name") {
 
 TEST_CASE("a file that does not fit is refused, with its name and the tensor, and changes nothing") {
   const folder here;
-  auto t = make({.data = 2, .zero = 3});
+  auto t = make({{.data = 2, .zero = 3}});
   step(t, 0);
   pt::save(t, here / "good");
   const auto before = kept(t);

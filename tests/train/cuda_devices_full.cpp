@@ -22,6 +22,7 @@
 #include "../../benchmarks/cuda/steps.hpp"
 #include "../support/agreement.hpp"
 #include "../support/models/gpt.hpp"
+#include "../support/plan_by_sizes.hpp"
 #include "../support/pretend/cuda.hpp"
 #include "../support/pretend/nccl.hpp"
 
@@ -49,18 +50,6 @@ std::vector<double> values_of(pt::host_tensor const& t) {
   return all;
 }
 
-// Plans by their sizes.
-struct grid_plan {
-  int data = 1, tensor = 1, stages = 1, micro_batches = 1, zero = 0;
-  int devices() const { return data * tensor * stages; }
-  constexpr void operator()(auto& plan) const {
-    pt::policy::data_parallel_of{data}(plan);
-    if (tensor > 1) pt::policy::tensor_parallel_of{tensor}(plan);
-    if (stages > 1) pt::policy::pipeline_of{stages, micro_batches}(plan);
-    if (zero > 0) pt::policy::zero_of{zero, data}(plan);
-  }
-};
-
 // The training traced with CPU kernels and with those of the pretended GPUs: once for all tests of a size.
 template <class Model> struct both_of {
   using training_type = pt::training<Model, pt::adamw, pt::clip_norm>;
@@ -75,7 +64,7 @@ template <class Model> struct both_of {
   static pt::trainer_options options() { return {.seed = 3, .learning_rate = 0.01}; }
   auto alone() {
     pt::plan_base plan(on_cpu);
-    grid_plan{}(plan);
+    plan_by_sizes{}(plan);
     const std::span<pt::on_cpu::launcher const> launchers(on_cpu.launchers.at, static_cast<std::size_t>(on_cpu.launchers.size));
     return std::make_unique<pt::detail::engine>(on_cpu, on_cpu.losses, std::move(plan),
                                                 device_source_of(pt::cpu{.threads = 1}, launchers), options());
@@ -122,14 +111,14 @@ template <class Both> void compare(Both& b, pt::detail::engine& gpu, int steps =
 TEST_CASE("a step on one pretended GPU does what one on the CPU does") {
   const pretend::machine machine;
   both b;
-  SUBCASE("instruction by instruction") { compare(b, *b.pretended(grid_plan{}, {.capture = false}), 3); }
-  SUBCASE("captured as a graph") { compare(b, *b.pretended(grid_plan{}), 4); }
+  SUBCASE("instruction by instruction") { compare(b, *b.pretended(plan_by_sizes{}, {.capture = false}), 3); }
+  SUBCASE("captured as a graph") { compare(b, *b.pretended(plan_by_sizes{}), 4); }
 }
 
 TEST_CASE("a profiler sees the passes of a step, and in them the graph's scopes") {
   pretend::machine machine({.devices = 2});
   both b;
-  auto gpu = b.pretended(grid_plan{.data = 2});
+  auto gpu = b.pretended(plan_by_sizes{.data = 2});
   const batch data(b.sizes, 1);
   gpu->step(data.feeds());
   for (int d : {0, 1}) {
@@ -143,14 +132,14 @@ TEST_CASE("a profiler sees the passes of a step, and in them the graph's scopes"
 TEST_CASE("three dimensions at once, at uneven sizes, for several steps") {
   both b({.samples = 7, .positions = 8, .vocabulary = 13, .hidden = 9, .heads = 5, .width = 3, .inner = 16});
   const pretend::machine machine({.devices = 8});
-  compare(b, *b.pretended(grid_plan{.data = 2, .tensor = 2, .stages = 2, .micro_batches = 2}), 3);
-  compare(b, *b.pretended(grid_plan{.data = 3, .zero = 3}), 3);
+  compare(b, *b.pretended(plan_by_sizes{.data = 2, .tensor = 2, .stages = 2, .micro_batches = 2}), 3);
+  compare(b, *b.pretended(plan_by_sizes{.data = 3, .zero = 3}), 3);
 }
 
 namespace {
 // Two processes, as threads, with two of the pretended GPUs each: f(engine, process) on both; what each throws.
 template <class F>
-std::vector<std::string> two_processes(both& b, grid_plan const& plan, int port, F f, double timeout_seconds = 20) {
+std::vector<std::string> two_processes(both& b, plan_by_sizes const& plan, int port, F f, double timeout_seconds = 20) {
   std::vector<std::string> thrown(2);
   auto process = [&](int me) {
     try {
@@ -183,7 +172,8 @@ TEST_CASE("two processes that share the pretended GPUs of a plan do what one doe
   auto cpu = b.alone();
   const double wanted = cpu->step(data.feeds());
   const std::vector<double> gradient = values_of(cpu->gradient("block.0.fc1.weight"));
-  for (grid_plan const& plan : {grid_plan{.data = 2, .tensor = 2}, grid_plan{.tensor = 2, .stages = 2, .micro_batches = 3}}) {
+  for (plan_by_sizes const& plan :
+       {plan_by_sizes{.data = 2, .tensor = 2}, plan_by_sizes{.tensor = 2, .stages = 2, .micro_batches = 3}}) {
     double losses[2]{};
     std::vector<double> gradients[2];
     const auto thrown = two_processes(b, plan, free_port(), [&](pt::detail::engine& gpu, int me) {
@@ -212,7 +202,7 @@ TEST_CASE("a checkpoint of two processes with pretended GPUs goes on on one GPU 
     pt::detail::load_checkpoint(gpu, file, false);
   });
   CHECK(thrown == std::vector<std::string>(2));
-  auto cpu = b.alone(), gpu = b.pretended(grid_plan{});
+  auto cpu = b.alone(), gpu = b.pretended(plan_by_sizes{});
   for (pt::detail::engine* each : {cpu.get(), gpu.get()}) {
     pt::detail::load_checkpoint(*each, file, false);
     CHECK(each->steps() == 1);
@@ -225,7 +215,7 @@ TEST_CASE("a checkpoint of two processes with pretended GPUs goes on on one GPU 
 
 TEST_CASE("where a rank of one of two processes never comes, both say which and in what") {
   both b;
-  for (grid_plan const& plan : {grid_plan{.data = 4}, grid_plan{.stages = 4, .micro_batches = 2}}) {
+  for (plan_by_sizes const& plan : {plan_by_sizes{.data = 4}, plan_by_sizes{.stages = 4, .micro_batches = 2}}) {
     const pretend::machine machine({.devices = 4, .endless_launch = 9});  // of rank 0
     const batch data(b.sizes, 6);
     const auto thrown = two_processes(
@@ -314,7 +304,8 @@ TEST_CASE("what gpu-check prints of kernels, steps, collectives and the simulato
   CHECK(simulated == doctest::Approx(ops).epsilon(0.02));
 
   const std::size_t tokens = b.sizes.samples * b.sizes.positions;
-  const auto steps = bench::time_steps<pretend::cuda, pretend::nccl>(b.on_gpu, grid_plan{.data = 2}, vocabulary, tokens, 2, 0);
+  const auto steps =
+      bench::time_steps<pretend::cuda, pretend::nccl>(b.on_gpu, plan_by_sizes{.data = 2}, vocabulary, tokens, 2, 0);
   CHECK(steps.seconds > 0);
   CHECK(steps.planned > 0);
   CHECK(steps.held.planned >= steps.planned);
@@ -377,12 +368,12 @@ TEST_CASE("what products of the backward pass take in stands behind them, and no
       CHECK(arranged.arena_bytes <= as_is.arena_bytes);
     }
   };
-  look(grid_plan{}, 1, 2);
-  look(grid_plan{.data = 2, .tensor = 2}, 4, 2);
-  look(grid_plan{.data = 2, .zero = 3}, 2, 2);
-  look(grid_plan{.stages = 2, .micro_batches = 3}, 2, 3);
+  look(plan_by_sizes{}, 1, 2);
+  look(plan_by_sizes{.data = 2, .tensor = 2}, 4, 2);
+  look(plan_by_sizes{.data = 2, .zero = 3}, 2, 2);
+  look(plan_by_sizes{.stages = 2, .micro_batches = 3}, 2, 3);
   auto recomputing = [](auto& plan) {
-    grid_plan{.data = 2}(plan);
+    plan_by_sizes{.data = 2}(plan);
     pt::policy::recompute<"block.*">{}(plan);
   };
   look(recomputing, 2, 0);  // what gelu is applied to is made again between
@@ -390,7 +381,7 @@ TEST_CASE("what products of the backward pass take in stands behind them, and no
 
 TEST_CASE("nothing moves behind a product that cannot take it in") {
   both b({.inner = 20});
-  for (grid_plan const& plan : {grid_plan{}, grid_plan{.tensor = 2}}) {
+  for (plan_by_sizes const& plan : {plan_by_sizes{}, plan_by_sizes{.tensor = 2}}) {
     const pt::program as_is = lowered(b, plan, 0, false), arranged = lowered(b, plan, 0, true);
     REQUIRE(arranged.instructions.size() == as_is.instructions.size());
     for (std::size_t at = 0; at < as_is.instructions.size(); ++at) {
@@ -404,7 +395,7 @@ TEST_CASE("nothing moves behind a product that cannot take it in") {
 TEST_CASE("the op that made the first number that is not finite is named") {
   const pretend::machine machine({.devices = 2});
   both b;
-  for (grid_plan const& plan : {grid_plan{}, grid_plan{.data = 2}}) {
+  for (plan_by_sizes const& plan : {plan_by_sizes{}, plan_by_sizes{.data = 2}}) {
     auto gpu = b.pretended(plan);
     const pt::host_tensor weight = gpu->parameter("block.1.fc2.weight");
     std::vector<float> huge(weight.size(), 3e38f);
@@ -440,7 +431,7 @@ struct forgetful_source : source {
     return source::make(graph, keys, std::move(sets));
   }
 };
-std::string thrown_without_wait(both& b, grid_plan const& plan, int which, int& waits) {
+std::string thrown_without_wait(both& b, plan_by_sizes const& plan, int which, int& waits) {
   const pretend::machine machine({.devices = plan.devices()});
   pt::plan_base made(*b.on_gpu.graph);
   plan(made);
@@ -457,7 +448,7 @@ std::string thrown_without_wait(both& b, grid_plan const& plan, int which, int& 
 
 TEST_CASE("a stream that forgets to wait for the other one is noticed") {
   both b;
-  for (grid_plan const& plan : {grid_plan{.tensor = 2}, grid_plan{.stages = 2, .micro_batches = 3}}) {
+  for (plan_by_sizes const& plan : {plan_by_sizes{.tensor = 2}, plan_by_sizes{.stages = 2, .micro_batches = 3}}) {
     int waits = 0, noticed = 0;
     const std::string all = thrown_without_wait(b, plan, -1, waits);
     CAPTURE(all);
@@ -473,25 +464,25 @@ TEST_CASE("a stream that forgets to wait for the other one is noticed") {
 
 TEST_CASE("what goes wrong on a pretended GPU is an error that says what and where, and nothing hangs") {
   both b;
-  const grid_plan four{.data = 2, .tensor = 2};
+  const plan_by_sizes four{.data = 2, .tensor = 2};
   SUBCASE("more devices than there are") {
     const pretend::machine machine({.devices = 2});
     CHECK_THROWS_WITH_AS(b.pretended(four), "the plan is for 4 CUDA devices, this machine has 2", pt::error);
-    CHECK_THROWS_WITH_AS(b.pretended(grid_plan{.data = 2}, {.devices = 1}),
+    CHECK_THROWS_WITH_AS(b.pretended(plan_by_sizes{.data = 2}, {.devices = 1}),
                          "the plan is for 2 CUDA devices, the trainer may use 1", pt::error);
   }
   SUBCASE("options that no device can be made of") {
     const pretend::machine machine;
-    CHECK_THROWS_WITH_AS(b.pretended(grid_plan{}, {.devices = -1}), Contains("pt::cuda{.devices = -1}: give 0"), pt::error);
-    CHECK_THROWS_WITH_AS(b.pretended(grid_plan{}, {.place = -1}), Contains("pt::cuda{.place = -1}"), pt::error);
-    CHECK_THROWS_WITH_AS(b.pretended(grid_plan{}, {.first_device = -2}), Contains("pt::cuda{.first_device = -2}"), pt::error);
+    CHECK_THROWS_WITH_AS(b.pretended(plan_by_sizes{}, {.devices = -1}), Contains("pt::cuda{.devices = -1}: give 0"), pt::error);
+    CHECK_THROWS_WITH_AS(b.pretended(plan_by_sizes{}, {.place = -1}), Contains("pt::cuda{.place = -1}"), pt::error);
+    CHECK_THROWS_WITH_AS(b.pretended(plan_by_sizes{}, {.first_device = -2}), Contains("pt::cuda{.first_device = -2}"), pt::error);
     for (double seconds : {0.0, -1.0, std::nan("")})
-      CHECK_THROWS_WITH_AS(b.pretended(grid_plan{}, {.timeout_seconds = seconds}), Contains("pt::cuda{.timeout_seconds = "),
+      CHECK_THROWS_WITH_AS(b.pretended(plan_by_sizes{}, {.timeout_seconds = seconds}), Contains("pt::cuda{.timeout_seconds = "),
                            pt::error);
   }
   SUBCASE("too little memory") {
     const pretend::machine machine({.devices = 1, .memory_bytes = 4096});
-    const std::string words = thrown(b, grid_plan{});
+    const std::string words = thrown(b, plan_by_sizes{});
     CAPTURE(words);
     CHECK(words.find("memory: the device does not give") != std::string::npos);
     CHECK(words.find("rank 0's parameters and optimizer state (out of memory; 0.00390") != std::string::npos);
@@ -499,7 +490,7 @@ TEST_CASE("what goes wrong on a pretended GPU is an error that says what and whe
   }
   SUBCASE("a number that no row of the table has") {
     const pretend::machine machine;
-    auto gpu = b.pretended(grid_plan{});
+    auto gpu = b.pretended(plan_by_sizes{});
     batch data(b.sizes, 1);
     data.tokens[7] = 11;
     CHECK_THROWS_WITH_AS(
