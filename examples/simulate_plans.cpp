@@ -1,5 +1,6 @@
 // Which way of cutting a model of 2.6 billion parameters over 16 GPUs is fastest, and which fit? Nothing is run: every plan is
-// lowered to the programs that the devices would run, and these are simulated.
+// lowered to the programs that the devices would run, and these are simulated. A page about the fastest plan is written into the
+// file that is given.
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -55,7 +56,11 @@ struct cuts {
 };
 // [/plan]
 
-int main(int argc, char** argv) {
+int main(int argc, char** argv) try {
+  if (argc > 2 || (argc == 2 && argv[1][0] == '-')) {
+    std::fprintf(stderr, "simulate_plans [FILE]\nFILE: for a page about the fastest plan that fits (HTML)\n");
+    return 2;
+  }
   const pt::cluster cluster = pt::preset::dgx_a100(2);  // or pt::cluster::load("cluster.json")
   std::printf("%-28s %9s %9s %9s %9s %6s %9s\n", "stages x data x tensor, ZeRO", "step ms", "compute", "exposed", "bubble", "MFU",
               "peak GiB");
@@ -79,4 +84,7 @@ int main(int argc, char** argv) {
     if (lines++ < 4) std::printf("  %7.2f GiB  %s\n", static_cast<double>(held.bytes) / (1 << 30), held.name.c_str());
   // [/held]
   if (argc > 1) pt::write_text_file(argv[1], pt::plan_report({.title = "The fastest of six plans", .simulated = &best}));
+} catch (pt::error const& wrong) {
+  std::fprintf(stderr, "simulate_plans: %s\n", wrong.what());
+  return 1;
 }
