@@ -204,8 +204,8 @@ struct gpt_command {
     gpt_options const& o = options;
     if (o.comm == "mpi" && o.demo) throw pt::error("--demo compares plans on threads; leave --comm mpi out");
     if (o.comm == "mpi" && o.devices && *o.devices != processes)
-      throw pt::error(word("--devices", *o.devices) + " and --comm mpi, which has a device in each of " +
-                      std::to_string(processes) + " processes");
+      throw pt::error(word("--devices", *o.devices) + " and --comm mpi, which has a device in each process, of which there are " +
+                      std::to_string(processes) + ": start it with mpirun -n " + std::to_string(*o.devices));
     if (o.save_every > 0 && o.save.empty()) throw pt::error(word("--save-every", o.save_every) + " needs --save FILE");
     if (o.hidden % o.heads != 0) throw pt::error(word("--hidden", o.hidden) + " is no multiple of " + word("--heads", o.heads));
     if (o.warm_up && *o.warm_up >= o.steps)

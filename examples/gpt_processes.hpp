@@ -40,6 +40,11 @@ class gpt_processes {
 
   bool first() { return together().rank() == 0; }
   bool are_many() { return together().size() > 1; }
+  // Where `devices` are, behind their number.
+  std::string place(int devices) {
+    const int count = together().size();
+    return count == 1 ? "" : count == devices ? ", a process each" : " in " + std::to_string(count) + " processes";
+  }
   pt::processes& together() {
 #ifdef PARTITA_EXAMPLE_MPI
     if (world_) return *world_;

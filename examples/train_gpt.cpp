@@ -222,13 +222,13 @@ int run(gpt_command const& command) {
   const double peak = processes.first() ? measure_peak(std::min(devices * threads, pt::available_cores())) : 1;
   std::printf(
       "\nplan: %s on %d %s device%s%s, %d thread%s each; the CPU's matrix products reach %s\n"
-      "model: %d layers, hidden %d, %d heads, %s parameters; a step: %d x %d bytes\n",
+      "model: %d layer%s, hidden %d, %d heads, %s parameters; a step: %d x %d bytes\n",
       (searched               ? searched->words
        : command.reads_plan() ? o.plan
                               : plan.text())
           .c_str(),
-      devices, o.backend == "cuda" ? "CUDA" : "CPU", devices == 1 ? "" : "s", processes.are_many() ? ", a process each" : "",
-      threads, threads == 1 ? "" : "s", pt::quantity_text(peak, "FLOP/s").c_str(), o.layers, o.hidden, o.heads,
+      devices, o.backend == "cuda" ? "CUDA" : "CPU", devices == 1 ? "" : "s", processes.place(devices).c_str(), threads,
+      threads == 1 ? "" : "s", pt::quantity_text(peak, "FLOP/s").c_str(), o.layers, o.layers == 1 ? "" : "s", o.hidden, o.heads,
       pt::quantity_text(static_cast<double>(t.parameter_count())).c_str(), o.batch, o.length);
 
   const std::uint64_t warm_up = o.warm_up.value_or(std::min<std::uint64_t>(50, o.steps / 10));
