@@ -167,7 +167,9 @@ struct gpt_command {
          "on, or off: with --backend cuda and one GPU to a process, whether a step\n"
          "is one CUDA graph; without, a profiler shows its parts")
         ->check(CLI::IsMember({"on", "off"}).description(""));
-    number("--timeout", o.timeout, 1e-3, 1e9, "Seconds in which communication between GPUs has to make progress");
+    number("--timeout", o.timeout, 1e-3, 1e9,
+           "Seconds in which communication between GPUs has to make progress, and\n"
+           "after which processes of MPI ask those that they wait for to answer");
     number("--devices", o.devices, 1, 1024, "CPU devices; by default as many as the plan needs");
     number("--threads", o.threads, 0, 1024, "Threads that compute, for each device; 0 shares out the cores");
     number("--layers", o.layers, 1, 10000, "Blocks of attention and MLP");

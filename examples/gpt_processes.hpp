@@ -17,11 +17,11 @@
 // Lives as long as there are trainers. With MPI all processes do the same; the first one speaks for them.
 class gpt_processes {
  public:
-  // `timeout`: in seconds, of GPUs.
+  // `timeout`: in seconds, for GPUs to make progress and for processes of MPI to be there.
   gpt_processes(std::string const& backend, std::string const& comm, bool capture, double timeout) {
     if (comm == "mpi") {
 #ifdef PARTITA_EXAMPLE_MPI
-      world_ = std::make_shared<pt::mpi>();
+      world_ = std::make_shared<pt::mpi>(pt::mpi_options{.timeout_seconds = timeout});
 #else
       throw pt::error("--comm " + comm +
                       ": this program was built without MPI; on Debian, install libopenmpi-dev and configure again");
