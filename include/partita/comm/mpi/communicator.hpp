@@ -63,9 +63,9 @@ class mpi_communicator {
   mpi_communicator(mpi_communicator const&) = delete;
   mpi_communicator& operator=(mpi_communicator const&) = delete;
   ~mpi_communicator() {
-    if (state_.is_aborted() || std::uncaught_exceptions() > 0) return;  // the job ends: nothing is closed in order
     const std::scoped_lock lock(state_.calls());
-    box_.close();
+    box_.close();  // or cards that are still on their way would be written to memory that is given back
+    if (state_.is_aborted() || std::uncaught_exceptions() > 0) return;  // the job ends: nothing else is closed in order
     MPI_Comm_free(&data_over_);
     MPI_Comm_free(&cards_over_);
   }
