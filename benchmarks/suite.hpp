@@ -28,6 +28,17 @@ inline suite_case swin_case(std::string name, pt::cluster on) {
   return a_case(std::move(name), std::move(on), m, s);
 }
 
+// Machines of one V100-32GB each, joined by 25 Gb/s Ethernet.
+inline pt::cluster over_ethernet(int devices) {
+  pt::cluster c = pt::preset::dgx2(1);
+  c.name = std::to_string(devices) + " x V100-32GB over 25 Gb/s Ethernet";
+  c.devices.front().count = devices;
+  c.links = {
+      {"25 Gb/s Ethernet", devices, 14e-6, 1 / 3.125e9, {}, "IEEE 802.3by; latency of NCCL's tuning tables for a network"}};
+  c.check();
+  return c;
+}
+
 // Sizes: GPT-3 of Brown et al. 2020, table 2.1; 1T of Narayanan et al. 2021, table 1; Llama 3 of Dubey et al. 2024, table 3;
 // Swin V2-G of Liu et al. 2022 (3B), on images of 768 x 768; mBART of Liu et al. 2020, made deeper and wider, with a
 // vocabulary of half a million; AlphaFold2 of Jumper et al. 2021 at its first training's sizes; Mixtral of Jiang et al. 2024.
@@ -37,6 +48,8 @@ inline std::vector<suite_case> suite() {
   pt::constraints schedules;
   schedules.schedules = {pt::schedule_kind::one_f_one_b, pt::schedule_kind::interleaved, pt::schedule_kind::zero_bubble_h1,
                          pt::schedule_kind::zero_bubble_h2};
+  pt::constraints interlaced;
+  interlaced.schedules = {pt::schedule_kind::one_f_one_b, pt::schedule_kind::interlaced, pt::schedule_kind::interlaced_in_step};
   return {
       gpt_case("GPT-3 1.3B on 4 A100", 4, 24, 2048, 16, 64),
       gpt_case("GPT-3 1.3B on 8 A100", 8, 24, 2048, 16, 64),
@@ -55,6 +68,8 @@ inline std::vector<suite_case> suite() {
              encoder_decoder_sizes{24, 500000, 2048, 32, 256, 1024}),
       a_case("mBART, vocabulary 500,000, on 16 A100", a100(16), encoder_decoder{24},
              encoder_decoder_sizes{24, 500000, 2048, 32, 256, 1024}),
+      a_case("mBART, vocabulary 500,000, on 8 V100 over Ethernet", over_ethernet(8), encoder_decoder_in<pt::f16>{12},
+             encoder_decoder_sizes{12, 500000, 2048, 16, 64, 1024}, {}, interlaced),
       a_case("Evoformer, 48 blocks, on 4 A100", a100(4), evoformer{48}, evoformer_sizes{}),
       a_case("Evoformer, 48 blocks, on 64 A100", a100(64), evoformer{48}, evoformer_sizes{}),
       a_case("Mixtral 8x7B on 32 H100", pt::preset::dgx_h100(4), mixture{32},
