@@ -1,6 +1,7 @@
 // GPT-3 175B on 1,024 GPUs: searches the best plan, says why it was chosen and how far from the best it can be at most, and
-// simulates it. `plan_gpt3 --report report.html` also writes a page with all of it; with `--grid` what an expert would try is
-// simulated too (for minutes, on 128 nodes), and compared.
+// simulates it. `plan_gpt3 --report report.html` also writes a page with all of it, `--trace trace.json` a trace for Perfetto;
+// with
+// `--grid` what an expert would try is simulated too (for minutes, on 128 nodes), and compared.
 #include <chrono>
 #include <cstdio>
 #include <string>
@@ -64,10 +65,11 @@ using training = pt::training<gpt3, pt::adamw, pt::clip_norm>;
 int main(int argc, char** argv) try {
   CLI::App app("Searches the best plan of GPT-3 175B on GPUs of DGX A100 nodes, and simulates it.");
   int nodes = 128;
-  std::string report;
+  std::string report, trace;
   bool grid = false;
   app.add_option("--nodes", nodes, "nodes of 8 GPUs each")->capture_default_str()->check(CLI::Range(1, 4096));
   app.add_option("--report", report, "write a page about the plan into this file (HTML)");
+  app.add_option("--trace", trace, "write when everything runs into this file, for ui.perfetto.dev (JSON)");
   app.add_flag("--grid", grid, "compare with the best of all Megatron-style plans");
   CLI11_PARSE(app, argc, argv);
   auto now = [] { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); };
@@ -122,6 +124,7 @@ int main(int argc, char** argv) try {
                                                  .found_seconds = found.seconds,
                                                  .considered = considered,
                                                  .lower_bound = found.lower_bound}));
+  if (!trace.empty()) pt::write_text_file(trace, pt::perfetto_json(pt::simulated_timeline(s)));
 } catch (pt::error const& wrong) {
   std::fprintf(stderr, "plan_gpt3: %s\n", wrong.what());
   return 1;
