@@ -84,6 +84,7 @@ void closing(benchmark::State& state) {
   pt::spaces::exact_options how;
   how.tolerance = pt::search_options{}.tolerance;
   how.classes.work = state.range(1);
+  how.classes.at_last = 1;
   for (auto _ : state) {
     const pt::spaces::plan_space space(g, g.forward_count, prices, with_memory(s, 8, 250));
     const auto found = pt::spaces::exact(space.of(), how);

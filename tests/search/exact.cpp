@@ -18,3 +18,24 @@ TEST_CASE("exact search misses nothing that brute force finds, with and without 
   }
   CHECK(without_plan > 5);
 }
+
+TEST_CASE("what is cut short gets more work at last: its bound is never lower, and often higher") {
+  int higher = 0;
+  for (unsigned seed = 0; seed < 60; ++seed) {
+    testing::random_space random(seed);
+    spaces::problem p = random.make();
+    p.limit = spaces::exact(p).memory * 0.7;
+    spaces::exact_options how;
+    how.listing = {0, 0};
+    how.classes.work = 20'000;
+    how.classes.at_last = 1;
+    const spaces::exact_outcome once = spaces::exact(p, how);
+    how.classes.at_last = 32;
+    const spaces::exact_outcome again = spaces::exact(p, how);
+    CAPTURE(seed);
+    CHECK(again.lower_bound >= once.lower_bound);
+    CHECK(again.time <= once.time);
+    higher += again.lower_bound > once.lower_bound * (1 + 1e-9);
+  }
+  CHECK(higher > 3);
+}

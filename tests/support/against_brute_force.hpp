@@ -51,6 +51,7 @@ inline std::string compare_with_brute_force(unsigned seed, int& without_plan) {
       spaces::exact_options short_lists;
       short_lists.listing = {most, 2 * most};
       short_lists.classes.work = 3'000'000;
+      short_lists.classes.at_last = 2;
       const spaces::exact_outcome bounded = spaces::exact(p, short_lists);
       if (bounded.lower_bound > best) say("bound with short lists", bounded.lower_bound);
       if (bounded.time < best) say("time with short lists", bounded.time);

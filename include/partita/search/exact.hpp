@@ -20,7 +20,6 @@ struct exact_outcome : outcome {
 inline exact_outcome exact(problem const& p, exact_options const& how = {}, choice const* start = nullptr) {
   exact_outcome r;
   r.configurations = static_cast<long>(p.configurations.size());
-  r.lower_bound = infinite;
   r.time = how.faster_than;  // as if such a choice were known
   sequences stretches(p.chain);
   // Some shapes are kept: those of the last bounds, and those that configurations are being solved in.
@@ -112,11 +111,21 @@ inline exact_outcome exact(problem const& p, exact_options const& how = {}, choi
       of.push_back(std::max(pack(configuration), configuration_solver(p, stretches, s, configuration, way, how).first_bound()));
     ++r.bounded;
   };
+  auto take = [&](int configuration, shape_solver& s, configuration_solver::answer& a) {
+    if (!a.best.found()) return;
+    r.times[static_cast<std::size_t>(configuration)] = a.time;
+    r.best = std::move(a.best);
+    r.time = a.time;
+    r.memory = time_and_memory(p, s.of(), r.best).memory;
+  };
+  auto is_enough = [&](double bound) { return bound >= r.time / (1 + how.tolerance); };
+  std::vector<open> cut_short;  // what would have a better bound with more work
+  double left = infinite;       // nothing else has a choice below this
   while (!queue.empty()) {
     const open next = queue.top();
     queue.pop();
-    if (next.bound >= r.time / (1 + how.tolerance)) {
-      r.lower_bound = std::min(r.lower_bound, next.bound);
+    if (is_enough(next.bound)) {
+      left = std::min(left, next.bound);
       break;
     }
     const int id = p.configurations[static_cast<std::size_t>(next.id)].shape;
@@ -151,21 +160,35 @@ inline exact_outcome exact(problem const& p, exact_options const& how = {}, choi
     }
     r.listed += next.taken == solved;
     configuration_solver::answer a = solver->solve(r.time, next.taken == solved, queue.empty() ? infinite : queue.top().bound);
-    if (a.best.found()) {
-      r.times[static_cast<std::size_t>(next.id)] = a.time;
-      r.best = std::move(a.best);
-      r.time = a.time;
-      r.memory = time_and_memory(p, s.of(), r.best).memory;
-    }
+    take(next.id, s, a);
     if (a.open) wait({std::max(a.bound, next.bound), next.id, a.paused ? next.taken : solved, next.spread});
     else {
-      set_bound({std::max(next.bound, a.bound), next.id, solved, next.spread});
-      r.lower_bound = std::min(r.lower_bound, a.bound);
+      const open closed{std::max(next.bound, a.bound), next.id, solved, next.spread};
+      set_bound(closed);
+      if (a.cut_short) cut_short.push_back(closed);
+      else left = std::min(left, a.bound);
       solvers.erase({next.id, next.spread});
       --shapes[id].solvers;
       s.forget();
     }
   }
+  // The least bound first. Where something else keeps the gap open, more work would not close it.
+  exact_options at_last = how;
+  at_last.classes.work *= how.classes.at_last;
+  std::sort(cut_short.begin(), cut_short.end(), [](open const& a, open const& b) { return b < a; });
+  for (open& x : cut_short) {
+    if (how.classes.at_last > 1 && is_enough(left) && !is_enough(x.bound)) {
+      shape_solver& s = shape_of(p.configurations[static_cast<std::size_t>(x.id)].shape);
+      configuration_solver::answer a =
+          configuration_solver(p, stretches, s, x.id, x.spread, at_last).solve(r.time, true, infinite);
+      take(x.id, s, a);
+      x.bound = std::max(x.bound, a.bound);
+      set_bound(x);
+      s.forget();
+    }
+    left = std::min(left, x.bound);
+  }
+  r.lower_bound = left;
   for (auto const& [id, s] : shapes) r.eliminations += s.of->eliminations();
   r.lower_bound = std::min(r.lower_bound, r.time);
   if (!r.best.found()) r.time = infinite;

@@ -28,8 +28,9 @@ class configuration_solver {
     double bound = infinite;  // no choice of this configuration takes less, or less than what was known before
     choice best;              // if better than what was known
     double time = infinite;
-    bool open = false;    // there is more to find out
-    bool paused = false;  // because the bound rose above what others have
+    bool open = false;       // there is more to find out
+    bool paused = false;     // because the bound rose above what others have
+    bool cut_short = false;  // there would be, but for class_limits::work
   };
   // `spread`: the way of the shape, whose seconds and bytes are the same for all stages: these are solved within what it leaves.
   configuration_solver(problem const& p, sequences& q, shape_solver& s, int configuration, int spread, exact_options const& how)
@@ -98,6 +99,7 @@ class configuration_solver {
       const double bound = improve(a), beyond = std::min(window_.least_beyond(), ceiling_);
       a.bound = std::max(a.bound, std::min({bound, beyond, known_}));
       if (a.paused && beyond <= pause_) a.open = a.paused = false;  // longer stages may be faster
+      a.cut_short = cut_short_;
       if (a.open || std::min(bound, beyond) >= enough() || known_ <= beyond || bound < beyond) return a;
       double to = std::max(beyond, std::min(bound, known_)) * (1 + 1e-3);
       if (bound == infinite && known_ == infinite) to = std::max(beyond, width_) * 1.1;
@@ -392,6 +394,7 @@ class configuration_solver {
     double known = infinite;
     for (stage_point const& p : e.points) known = std::min(known, m_ * p.time + p.step);
     e.least_worth = std::max(before, classes->least(enough() - fill_ * rest_of(x), known));
+    cut_short_ = cut_short_ || classes->cut_short();
     e.points.insert(e.points.end(), classes->found().begin(), classes->found().end());
     keep_best(e.points);
     return !classes->found().empty() || e.least_worth > before + 1e-9 * std::abs(before);
@@ -409,7 +412,7 @@ class configuration_solver {
   int way_;
   spread_cost spread_;
   double limit_;
-  bool lists_ = false;
+  bool lists_ = false, cut_short_ = false;
   double pause_ = infinite;
   double first_ = -1, width_ = 0, ceiling_ = -infinite;
   least_on_grids floor_;
