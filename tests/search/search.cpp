@@ -60,6 +60,14 @@ struct model_with_views {
   }
 };
 
+struct model_that_gives_out {
+  constexpr auto operator()(auto& g) const {
+    auto x = linear(input<f32, sample, position, hidden>(g, "x"), param<f32, hidden, inner>(g, "in.weight"));
+    auto logits = linear(gelu(x), param<f32, inner, word>(g, "words.weight"));
+    return outputs(loss("loss", cross_entropy(logits, input<i32, sample, position>(g, "targets"))), output("logits", logits));
+  }
+};
+
 cluster slow_cluster() {  // links and devices of about equal weight for a small model
   cluster c = preset::dgx_a100(1);
   c.kinds[0].flops = {{"f32", 1e9}};
@@ -196,6 +204,23 @@ TEST_CASE("a constrained search is never better, and takes what it is told") {
   CHECK(time_of(constrained<only::zero<0>>()) >= free);
   CHECK(time_of(constrained<only::schedules<schedule_kind::gpipe>>()) >= free);
   CHECK(time_of(constrained<only::devices_per_stage<3>>()) >= free);
+}
+
+TEST_CASE("constraints shorten the search") {
+  constraints given;
+  search_result<trained> free{plan<trained>(), 0, 0, 0, {}}, r = free;
+  time_of(given, &free);
+  search_report before = free.why;
+  for (int more = 1; more < 4; ++more) {  // one thing more that is so of the best plan
+    if (more == 1) given.stages = {free.why.stages};
+    if (more == 2) given.devices_per_stage = {free.why.devices_per_stage};
+    if (more == 3) given.micro_batches = {free.why.micro_batches};
+    CHECK(time_of(given, &r) == doctest::Approx(free.seconds));
+    CAPTURE(more);
+    CHECK(r.why.configurations < before.configurations);
+    CHECK(r.why.eliminations <= before.eliminations);
+    before = r.why;
+  }
 }
 
 TEST_CASE("less memory makes plans slower, until none fits") {
@@ -363,7 +388,62 @@ TEST_CASE("constraints that cannot be met, or that name nothing of the model, ar
   // The first block on the last devices, and so all others after it.
   says(constrained<only::stages<2>, only::devices_per_stage<2>, only::region<"block.0.*", 2, 3>,
                    only::region<"block.1.*", 0, 1>>(),
-       "widen the constraints 'stages', 'stage_begins', 'regions'");
+       "no plan, whatever the memory; widen the constraint 'regions'");
+  // Each of these leaves a plan without the other, none leaves one that lies on three devices.
+  says(constrained<only::stages<4>, only::devices<3>>(),
+       "no plan, whatever the memory; widen the constraint 'devices' or 'stages'");
+  says(constrained<only::stages<9>, only::devices_per_stage<16>>(),
+       "the constraints 'stages', 'devices_per_stage' leave none together");
+}
+
+TEST_CASE("where a constraint is why no plan fits into the memory, it is named") {
+  // Kept, all blocks hold more than when they run again.
+  constraints given = constrained<only::devices<1>, only::micro_batches<1>, only::recompute<recompute_rule::never>>();
+  constraints again = given;
+  again.recompute.clear();
+  given.memory = again.memory = 3e6;
+  CHECK_NOTHROW(time_of(again));
+  CHECK_THROWS_WITH_AS(time_of(given), doctest::Contains("(constraint 'memory'), or this much without the constraint 'devices'"),
+                       error);
+  CHECK_THROWS_WITH_AS(time_of(given), doctest::Contains("'recompute'"), error);
+  given.memory = 1e4;  // without which there is no plan either
+  CHECK_THROWS_WITH_AS(time_of(given), doctest::Contains("would do (constraint 'memory')"), error);
+}
+
+TEST_CASE("micro-batches that do not share the batch evenly: the smallest one is cut, too") {
+  // 16 samples in micro-batches of 6, 5 and 5.
+  const constraints by_samples =
+      constrained<only::micro_batches<3>, only::axes<"block.*", sample>, only::no_replicas<"block.*">, only::stages<1>>();
+  search_result<trained> r{plan<trained>(), 0, 0, 0, {}};
+  time_of(constrained<only::devices_per_stage<5>>(by_samples), &r);
+  CHECK(r.why.devices == 5);
+  CHECK_THROWS_WITH_AS(time_of(constrained<only::devices_per_stage<6>>(by_samples)), doctest::Contains("no way to lie"), error);
+  time_of(constrained<only::micro_batches<32>, only::devices<2>>(), &r);  // some are empty
+  CHECK(r.why.micro_batches == 32);
+}
+
+TEST_CASE("constraints combine: what all of them allow is left") {
+  const constraints both = constrained<only::stages<2, 4, 8>, only::stages<8, 4>, only::memory<1000>, only::memory<500>,
+                                       only::devices<8>, only::devices<16>, only::piece_counts<"*", 1, 4>>();
+  CHECK(both.stages == std::vector{4, 8});
+  CHECK(both.memory == 500);
+  CHECK(both.devices == 8);
+  constraints more = constrained<only::stages<4>, only::zero<1>>(both);
+  CHECK(more.stages == std::vector{4});
+  CHECK(more.zero == std::vector{1});
+  CHECK(more.cuts.size() == 1);
+  constraints other;
+  other.zero = {0, 2};
+  CHECK_THROWS_WITH_AS(more.narrow(other), doctest::Contains("two of them say of 'zero' has nothing in common"), error);
+  CHECK_THROWS_WITH_AS((constrained<only::stages_begin_at<"block.0">, only::stages_begin_at<"block.1">>()),
+                       doctest::Contains("'stage_begins' is 'block.0' and 'block.1'"), error);
+  // An op in 1 or 4 pieces is not in 2.
+  search_result<trained> r{plan<trained>(), 0, 0, 0, {}};
+  time_of(constrained<only::stages<1>, only::devices_per_stage<2>, only::piece_counts<"block.*.up", 1, 4>>(), &r);
+  for (int op = 0; op < r.plan.graph().ops.size; ++op)
+    if (r.plan.graph().ops[op].info->kind == "linear" && matches("block.*.up", r.plan.graph().name(op).view()))
+      for (int c = 0; c < r.plan.of(op).cut_count; ++c)
+        CHECK((r.plan.of(op).cuts[c].dim < 0 || !r.plan.of(op).in_space(r.plan.of(op).cuts[c].mode)));
 }
 
 TEST_CASE("more choices never give a slower plan; where memory binds, co-shard gives a faster one") {
@@ -501,6 +581,16 @@ TEST_CASE("what backward ops read through a view is counted as kept") {
           CHECK(view.inputs.front().backward_reads);
         }
   CHECK(views == 6);
+}
+
+TEST_CASE("what a model gives out is counted, of all micro-batches") {
+  for (const int micro_batches : {1, 4, 16}) {
+    constraints given = constrained<only::devices<1>>();
+    given.micro_batches = {micro_batches};
+    const auto r = search<model_that_gives_out>(slow_cluster(), given);
+    CAPTURE(micro_batches);
+    CHECK(static_cast<double>(simulate<model_that_gives_out>(r.plan, slow_cluster()).peak_bytes()) <= r.memory);
+  }
 }
 
 TEST_CASE("constraints that leave nothing say which") {

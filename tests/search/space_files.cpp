@@ -56,6 +56,8 @@ TEST_CASE("what is wrong in a file is told") {
   says([](document& x) { x.configurations[0].shape = 99; }, "configurations[0] is of shape 99, there are ");
   says([](document& x) { x.configurations[0].stages = 0; }, "configurations[0] has 0 stages, not 1 to ");
   says([](document& x) { x.configurations[0].fill = -1; }, "configurations[0]: fill is -1");
+  says([](document& x) { x.configurations[0].fill = 1000; }, "has a fill of 1000");
+  says([](document& x) { x.configurations[0].holds = "told"; }, "configurations[0]: in_flight has 0 entries of ");
   says([](document& x) { x.configurations[0].chunks = 0; }, "configurations[0] has 0 chunks");
   says([](document& x) { x.chain[0] = 7; }, "chain[0] is of kind 7, shapes[0] has ");
   says([](document& x) { x.chain.clear(); }, "chain has no segment");

@@ -46,7 +46,7 @@ inline std::string compare_with_brute_force(unsigned seed, int& without_plan) {
       if (best < spaces::infinite && spaces::exact(p, beaten).time != best) say("nothing faster than a little more than", best);
     }
     if (random.pick(0, 3) != 0) return;
-    // Where few ways may be listed, or none, a bound remains, and what is found is a choice.
+    // Where few ways may be listed, or none, a bound remains, and what is found is a choice; if there is one, one is found.
     for (long most : {0, 2, 8}) {
       spaces::exact_options short_lists;
       short_lists.listing = {most, 2 * most};
@@ -55,6 +55,7 @@ inline std::string compare_with_brute_force(unsigned seed, int& without_plan) {
       const spaces::exact_outcome bounded = spaces::exact(p, short_lists);
       if (bounded.lower_bound > best) say("bound with short lists", bounded.lower_bound);
       if (bounded.time < best) say("time with short lists", bounded.time);
+      if (!bounded.best.found() && best < spaces::infinite) say("nothing found with short lists of", static_cast<double>(most));
       if (bounded.best.found() && bounded.memory > limit) say("memory with short lists", bounded.memory);
     }
   };

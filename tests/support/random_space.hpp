@@ -11,7 +11,12 @@ namespace partita::testing {
 class random_space {
  public:
   explicit random_space(unsigned seed)
-      : random_(seed), tells_needs_(seed % 4 != 0), unequal_(seed % 3 == 2), turns_(seed % 5 == 3), spreads_(seed % 7 < 2) {}
+      : random_(seed),
+        tells_needs_(seed % 4 != 0),
+        unequal_(seed % 3 == 2),
+        turns_(seed % 5 == 3),
+        spreads_(seed % 7 < 2),
+        told_(seed % 6 == 4) {}
   spaces::problem make() {
     using namespace spaces;
     problem p;
@@ -42,6 +47,11 @@ class random_space {
       x.schedule.holds = static_cast<pipeline_schedule::rule>(pick(0, 5));
       if (x.schedule.holds == pipeline_schedule::chunks_behind) x.schedule.chunks = pick(2, 3);
       x.schedule.fill = chance(4) ? 0.5 : 1;
+      if (told_) {  // by an order of one's own
+        const int m = (*shapes)[static_cast<std::size_t>(x.shape)].micro_batches;
+        x.schedule = {pipeline_schedule::told, static_cast<double>(pick(0, m)), 1, {}};
+        for (int s = 0; s < x.stages; ++s) x.schedule.told_in_flight.push_back(pick(1, m));
+      }
       p.configurations.push_back(x);
     }
     return p;
@@ -253,7 +263,7 @@ class random_space {
     }
   }
   std::mt19937 random_;
-  bool tells_needs_, unequal_, turns_, spreads_;
+  bool tells_needs_, unequal_, turns_, spreads_, told_;
   int most_memory_ = 10;
 };
 

@@ -100,8 +100,13 @@ inline void check_problem(problem const& p) {
     if (c.shape < 0 || c.shape >= p.shapes)
       throw_error({"configurations[", i, "] is of shape ", c.shape, ", there are ", p.shapes});
     if (c.stages < 1 || c.stages > most) throw_error({"configurations[", i, "] has ", c.stages, " stages, not 1 to ", most});
-    if (!(c.schedule.fill >= 0 && c.schedule.fill <= 1))
-      throw_error({"configurations[", i, "]: fill is ", c.schedule.fill, "; it is 0 to 1"});
+    if (!(c.schedule.fill >= 0)) throw_error({"configurations[", i, "]: fill is ", c.schedule.fill, "; it is 0 or more"});
+    if (c.schedule.holds == pipeline_schedule::told) {
+      std::vector<int> const& told = c.schedule.told_in_flight;
+      if (static_cast<int>(told.size()) != c.stages || std::any_of(told.begin(), told.end(), [](int n) { return n < 1; }))
+        throw_error(
+            {"configurations[", i, "]: in_flight has ", told.size(), " entries of ", c.stages, " stages, each of 1 or more"});
+    }
     if (c.schedule.chunks < 1 || c.schedule.chunks > most)
       throw_error({"configurations[", i, "] has ", c.schedule.chunks, " chunks, not 1 to ", most});
   }

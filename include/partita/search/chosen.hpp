@@ -82,6 +82,7 @@ class chosen {
     return {outer, inner};
   }
   void order(plan_base& plan) const {
+    if (shape_.schedule.own.order != nullptr) return shape_.schedule.own.order(plan, stages(), shape_.micro_batches);
     switch (shape_.schedule.kind) {
       case schedule_kind::gpipe: return schedule::gpipe::order(plan, stages(), shape_.micro_batches);
       case schedule_kind::interleaved: return schedule::interleaved_of::order(plan, stages(), shape_.micro_batches, chunks());

@@ -1,13 +1,19 @@
-// What an expert knows, in the primitives' words: it narrows the space that is searched. As values, or as types that
-// combine: pt::constrained<pt::only::stages<4, 8>, pt::only::zero<1>>.
+// What an expert knows, in the primitives' words: it narrows the space that is searched. As values, or as types, that combine:
+// pt::constrained<pt::only::stages<4, 8>, pt::only::zero<1>>(), and with a value: pt::constrained<...>(given).
 #pragma once
+#include <algorithm>
+#include <cstddef>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include <partita/core/axis.hpp>
 #include <partita/core/glob.hpp>
+#include <partita/core/words.hpp>
 
 namespace partita {
+
+class plan_base;
 
 // Those of policy/schedule.hpp and policy/interlaced_pipeline.hpp.
 enum class schedule_kind { one_f_one_b, gpipe, interleaved, zero_bubble_h1, zero_bubble_h2, interlaced, interlaced_in_step };
@@ -34,6 +40,13 @@ struct region_constraint {
   int first = 0, last = 0;
 };
 
+// An order of a pipeline's turns of one's own, as policy::pipeline takes it: of stages of one chunk, the backward pass whole.
+struct own_order {
+  std::string name{};
+  void (*order)(plan_base&, int stages, int micro_batches) = nullptr;
+  bool operator==(own_order const&) const = default;
+};
+
 struct constraints {
   double memory = 0;  // bytes of a device; 0: what the cluster says
   int devices = 0;    // at most so many, the first ones; 0: all of the cluster. Some may stay idle
@@ -42,6 +55,7 @@ struct constraints {
   std::vector<int> devices_per_stage;    // empty: powers of two, and three times those
   std::vector<int> micro_batches;        // empty: divisors of the batch
   std::vector<schedule_kind> schedules;  // empty: 1F1B, which is as fast as GPipe and holds no more
+  std::vector<own_order> orders;         // besides; where these alone are given, one of them
   std::vector<int> chunks;               // of a stage, where interleaved is asked for; empty: 2
   std::vector<int> zero;                 // empty: 0, 1, 2, 3
   std::vector<recompute_constraint> recompute;
@@ -49,34 +63,82 @@ struct constraints {
   glob stage_begins{"*"};     // names of blocks ("block.3") that a stage may begin with
   bool equal_stages = false;  // of as many blocks each: stage s of p begins with block floor(s * blocks / p)
   std::vector<region_constraint> regions;
+
+  // What both allow. Throws error where they name numbers, schedules or begins of stages of which none is allowed by both.
+  void narrow(constraints const& o) {
+    if (o.memory != 0) memory = memory != 0 ? std::min(memory, o.memory) : o.memory;
+    if (o.devices != 0) devices = devices != 0 ? std::min(devices, o.devices) : o.devices;
+    common(stages, o.stages, "stages");
+    common(devices_per_stage, o.devices_per_stage, "devices_per_stage");
+    common(micro_batches, o.micro_batches, "micro_batches");
+    common(schedules, o.schedules, "schedules");
+    common(orders, o.orders, "orders");
+    common(chunks, o.chunks, "chunks");
+    common(zero, o.zero, "zero");
+    common(coshard, o.coshard, "coshard");
+    if (stage_begins.patterns.view() == "*") stage_begins = o.stage_begins;
+    else if (o.stage_begins.patterns.view() != "*" && o.stage_begins.patterns.view() != stage_begins.patterns.view())
+      throw_error({"constraints: 'stage_begins' is '", stage_begins.patterns.view(), "' and '", o.stage_begins.patterns.view(),
+                   "'; give one list of names"});
+    equal_stages = equal_stages || o.equal_stages;
+    cuts.insert(cuts.end(), o.cuts.begin(), o.cuts.end());
+    recompute.insert(recompute.end(), o.recompute.begin(), o.recompute.end());
+    regions.insert(regions.end(), o.regions.begin(), o.regions.end());
+  }
+
+ private:
+  // An empty list allows any, so that one of two that have nothing in common would.
+  template <class T> static void common(std::vector<T>& mine, std::vector<T> const& other, const char* name) {
+    if (other.empty()) return;
+    if (mine.empty()) {
+      mine = other;
+      return;
+    }
+    std::erase_if(mine, [&](T const& x) { return std::find(other.begin(), other.end(), x) == other.end(); });
+    if (mine.empty()) throw_error({"constraints: what two of them say of '", name, "' has nothing in common"});
+  }
 };
+
+namespace detail {
+// One member of the constraints: a list of what it may be, or a number.
+template <auto Member, auto... Allowed> struct member_is_one_of {
+  static void narrow(constraints& c) {
+    constraints own;
+    own.*Member = {Allowed...};
+    c.narrow(own);
+  }
+};
+}  // namespace detail
 
 // The same as types.
 namespace only {
-template <int... N> struct stages {
-  static void narrow(constraints& c) { c.stages = {N...}; }
+template <std::size_t Bytes> struct memory {
+  static void narrow(constraints& c) {
+    constraints own;
+    own.memory = static_cast<double>(Bytes);
+    c.narrow(own);
+  }
 };
-template <int... N> struct devices_per_stage {
-  static void narrow(constraints& c) { c.devices_per_stage = {N...}; }
+template <int N> struct devices : detail::member_is_one_of<&constraints::devices, N> {};
+template <int... N> struct stages : detail::member_is_one_of<&constraints::stages, N...> {};
+template <int... N> struct devices_per_stage : detail::member_is_one_of<&constraints::devices_per_stage, N...> {};
+template <int... N> struct micro_batches : detail::member_is_one_of<&constraints::micro_batches, N...> {};
+template <int... N> struct zero : detail::member_is_one_of<&constraints::zero, N...> {};
+template <int... N> struct coshard : detail::member_is_one_of<&constraints::coshard, N...> {};
+template <schedule_kind... K> struct schedules : detail::member_is_one_of<&constraints::schedules, K...> {};
+// Types as pt::schedule::one_f_one_b is one; the name may be left out.
+template <class... Schedule> struct orders {
+  static void narrow(constraints& c) {
+    constraints own;
+    own.orders = {own_order{name_of<Schedule>(), &Schedule::order}...};
+    c.narrow(own);
+  }
+  template <class One> static std::string name_of() {
+    if constexpr (requires { One::name; }) return std::string(One::name);
+    else return "an order of one's own";
+  }
 };
-template <int... N> struct micro_batches {
-  static void narrow(constraints& c) { c.micro_batches = {N...}; }
-};
-template <int... N> struct zero {
-  static void narrow(constraints& c) { c.zero = {N...}; }
-};
-template <int... N> struct coshard {
-  static void narrow(constraints& c) { c.coshard = {N...}; }
-};
-template <schedule_kind... K> struct schedules {
-  static void narrow(constraints& c) { c.schedules = {K...}; }
-};
-template <int... N> struct chunks {
-  static void narrow(constraints& c) { c.chunks = {N...}; }
-};
-template <int N> struct devices {
-  static void narrow(constraints& c) { c.devices = N; }
-};
+template <int... N> struct chunks : detail::member_is_one_of<&constraints::chunks, N...> {};
 // Of ops that match, these axes alone may be cut; none named: no axis.
 template <fixed_string Ops, class... Axes> struct axes {
   static void narrow(constraints& c) {
@@ -93,6 +155,14 @@ template <fixed_string Ops, int Least, int Most> struct pieces {
     r.ops = glob(Ops.view());
     r.least_pieces = Least;
     r.most_pieces = Most;
+    c.cuts.push_back(r);
+  }
+};
+template <fixed_string Ops, int... N> struct piece_counts {
+  static void narrow(constraints& c) {
+    cut_rule r;
+    r.ops = glob(Ops.view());
+    r.pieces = {N...};
     c.cuts.push_back(r);
   }
 };
@@ -115,14 +185,18 @@ template <fixed_string Ops, int First, int Last> struct region {
   static void narrow(constraints& c) { c.regions.push_back({glob(Ops.view()), First, Last}); }
 };
 template <fixed_string Blocks> struct stages_begin_at {
-  static void narrow(constraints& c) { c.stage_begins = glob(Blocks.view()); }
+  static void narrow(constraints& c) {
+    constraints own;
+    own.stage_begins = glob(Blocks.view());
+    c.narrow(own);
+  }
 };
 }  // namespace only
 
-template <class... Rules> constraints constrained() {
-  constraints c;
-  (Rules::narrow(c), ...);
-  return c;
+// What all of the types allow, and `given` too.
+template <class... Rules> constraints constrained(constraints given = {}) {
+  (Rules::narrow(given), ...);
+  return given;
 }
 
 }  // namespace partita

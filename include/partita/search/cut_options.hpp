@@ -15,8 +15,7 @@ namespace partita::spaces {
 using cut_option = std::array<std::int8_t, grid_dimensions>;
 
 struct table_options {
-  std::size_t micro_samples = 1;  // of the batch, in one micro-batch
-  std::vector<int> zero{0};       // ZeRO stages that a parameter may have
+  std::vector<int> zero{0};  // ZeRO stages that a parameter may have
   int micro_batches = 1;
   // How often the time of a stage's weight gradients fills what would be a bubble (zero-bubble schedules).
   int fills = 0;
@@ -44,9 +43,14 @@ class cut_options {
   };
 
   // `boundary_axes`: along which tensors between segments may lie. What is referred to must outlive this.
-  cut_options(segmented_model const& m, rules_on_cuts rules, grid_costs const& grid, std::size_t micro_samples,
+  cut_options(segmented_model const& m, rules_on_cuts rules, grid_costs const& grid, int micro_batches,
               std::vector<axis_info const*> const& boundary_axes)
-      : m_(m), rules_(rules), grid_(grid), micro_samples_(micro_samples), axes_(boundary_axes) {}
+      : m_(m),
+        rules_(rules),
+        grid_(grid),
+        micro_samples_((m.samples + static_cast<std::size_t>(micro_batches) - 1) / static_cast<std::size_t>(micro_batches)),
+        least_samples_(m.samples / static_cast<std::size_t>(micro_batches)),
+        axes_(boundary_axes) {}
 
   // Axes along which tensors between segments may lie: those that no op which makes or reads such a tensor keeps whole.
   static std::vector<axis_info const*> boundary_axes(segmented_model const& m) {
@@ -97,14 +101,14 @@ class cut_options {
     for (int d = 0; d < grid_dimensions; ++d) {
       letters[d].push_back(-1);
       for (int l = 0; l < x.info->dim_count && grid_.extent(d) > 1; ++l)
-        if (x.may_cut[l] && extent_of(x.wholes[l], x.is_batch[l]) >= static_cast<std::size_t>(grid_.extent(d)))
+        if (x.may_cut[l] && least_extent_of(x.wholes[l], x.is_batch[l]) >= static_cast<std::size_t>(grid_.extent(d)))
           letters[d].push_back(static_cast<std::int8_t>(l));
     }
     std::vector<cut_option> all;
     for (std::int8_t a : letters[0])
       for (std::int8_t b : letters[1]) {
         const cut_option c{a, b};
-        if (a >= 0 && a == b && extent_of(x.wholes[a], x.is_batch[a]) < static_cast<std::size_t>(grid_.devices())) continue;
+        if (a >= 0 && a == b && least_extent_of(x.wholes[a], x.is_batch[a]) < static_cast<std::size_t>(grid_.devices())) continue;
         bool good = true;
         for (int r : rules_.of_ops[static_cast<std::size_t>(x.rule)])
           good = good && fits(rules_.rules[static_cast<std::size_t>(r)], x, c);
@@ -124,7 +128,7 @@ class cut_options {
           searched_tensor const& x = m_.tensors[static_cast<std::size_t>(t)];
           for (int a = 0; a < x.as->rank; ++a)
             if (x.as->axes[a]->id == axes_[static_cast<std::size_t>(axis)]->id &&
-                extent_of(x.wholes[a], x.is_batch[a]) < static_cast<std::size_t>(pieces))
+                least_extent_of(x.wholes[a], x.is_batch[a]) < static_cast<std::size_t>(pieces))
               return false;
         }
       return true;
@@ -153,14 +157,14 @@ class cut_options {
       if (grid_.extent(d) < 2) continue;
       if (x.differentiable) by[d].push_back({lies::none, lies::partial});
       for (int a = 0; a < x.as->rank; ++a)
-        if (extent_of(x.wholes[a], x.is_batch[a]) >= static_cast<std::size_t>(grid_.extent(d)))
+        if (least_extent_of(x.wholes[a], x.is_batch[a]) >= static_cast<std::size_t>(grid_.extent(d)))
           by[d].push_back({static_cast<std::int8_t>(a), static_cast<std::int8_t>(a)});
     }
     std::vector<gathered_option> all;
     for (auto const& a : by[0])
       for (auto const& b : by[1]) {
         if (a.first >= 0 && a.first == b.first &&
-            extent_of(x.wholes[a.first], x.is_batch[a.first]) < static_cast<std::size_t>(grid_.devices()))
+            least_extent_of(x.wholes[a.first], x.is_batch[a.first]) < static_cast<std::size_t>(grid_.devices()))
           continue;
         all.push_back({lies{{a.first, b.first}}, lies{{a.second, b.second}}});
       }
@@ -178,6 +182,8 @@ class cut_options {
   }
 
   std::size_t extent_of(std::size_t whole, bool batch) const { return batch ? std::min(whole, micro_samples_) : whole; }
+  // Of the smallest micro-batch: no piece in space may be empty.
+  std::size_t least_extent_of(std::size_t whole, bool batch) const { return batch ? std::min(whole, least_samples_) : whole; }
   // Of the whole tensor in one micro-batch.
   static double bytes_of(searched_tensor const& x, std::size_t micro_samples) {
     double b = static_cast<double>(size_of(x.as->type));
@@ -225,7 +231,7 @@ class cut_options {
   segmented_model const& m_;
   rules_on_cuts rules_;
   grid_costs const& grid_;
-  std::size_t micro_samples_;
+  std::size_t micro_samples_, least_samples_;  // of the batch, in the largest and in the smallest micro-batch
   std::vector<axis_info const*> const& axes_;
 };
 

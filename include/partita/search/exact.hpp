@@ -5,6 +5,7 @@
 #pragma once
 #include <queue>
 
+#include <partita/search/leanest.hpp>
 #include <partita/search/pipeline.hpp>
 
 namespace partita::spaces {
@@ -190,6 +191,23 @@ inline exact_outcome exact(problem const& p, exact_options const& how = {}, choi
   }
   r.lower_bound = left;
   for (auto const& [id, s] : shapes) r.eliminations += s.of->eliminations();
+  // Where nothing is found and nothing shows that there is nothing, what fits with the least memory is the start of another try.
+  if (!r.best.found() && r.lower_bound < infinite && how.faster_than == infinite) {
+    std::vector<int> unsettled;
+    for (std::size_t i = 0; i < r.bounds.size(); ++i)
+      if (r.bounds[i] < infinite) unsettled.push_back(static_cast<int>(i));
+    std::sort(unsettled.begin(), unsettled.end(), [&](int a, int b) {
+      return std::tuple(r.bounds[static_cast<std::size_t>(a)], a) < std::tuple(r.bounds[static_cast<std::size_t>(b)], b);
+    });
+    long work = 100'000'000;
+    for (int id : unsettled) {
+      const shape s = p.make_shape(p.configurations[static_cast<std::size_t>(id)].shape);
+      if (const choice lean = leanest(p, s, id, work).find(); lean.found() && time_and_memory(p, s, lean).fits)
+        return exact(p, how, &lean);
+      work -= 100'000;  // for making a shape
+      if (work <= 0) break;
+    }
+  }
   r.lower_bound = std::min(r.lower_bound, r.time);
   if (!r.best.found()) r.time = infinite;
   return r;

@@ -2,6 +2,7 @@
 #pragma once
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdio>
 #include <map>
 #include <string>
@@ -76,13 +77,16 @@ inline std::string few(double x) {  // digits
   std::snprintf(text, sizeof text, "%.4g", x);
   return text;
 }
-inline std::string size_in_words(double bytes) {
+// `up`: no less than it is, as what has to be enough.
+inline std::string size_in_words(double bytes, bool up = false) {
   const char* const units[]{"bytes", "KiB", "MiB", "GiB", "TiB"};
   int u = 0;
   for (; bytes >= 1024 && u < 4; ++u) bytes /= 1024;
+  if (up && std::stod(few(bytes)) < bytes) bytes += std::pow(10, std::floor(std::log10(bytes)) - 3);
   return few(bytes) + " " + units[u];
 }
 inline std::string words_of(spaces::searched_schedule const& s) {
+  if (s.own.order != nullptr) return s.own.name;
   switch (s.kind) {
     case schedule_kind::gpipe: return "GPipe";
     case schedule_kind::interleaved: return "interleaved 1F1B, " + std::to_string(s.chunks) + " chunks";

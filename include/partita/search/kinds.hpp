@@ -47,6 +47,7 @@ inline std::vector<std::int64_t> signature(graph_data const& g, segment const& s
       put(in.weight);
       put(in.backward_reads);
       put(in.weights_read);
+      put(in.given);
     }
     for (searched_weight const& w : x.weights) {
       put(w.owned);

@@ -67,6 +67,7 @@ class option_costs {
       else outputs += (times - 1) / 2 * bytes;  // its gradient may be there for all turns
     }
     r.transient = inputs + 2 * outputs;
+    r.held += bytes_of_batch(x, c);
     if (splits()) fill_bubbles(r, x, c, pieces, converted);
     return r;
   }
@@ -84,6 +85,16 @@ class option_costs {
         if (b.waits_with[i] && b.waits_again[i] == again)
           bytes +=
               elements_of(b.info->input(i), extents_of(b, pieces).data()) * static_cast<double>(size_of(b.info->input(i).type));
+    return bytes;
+  }
+  // Bytes of what the model is given and of what it gives out: of all micro-batches, the whole step long.
+  double bytes_of_batch(searched_op const& x, cut_option const& c) const {
+    std::size_t wholes[max_dims]{};
+    for (int d = 0; d < x.info->dim_count; ++d) wholes[d] = ceiling(x.wholes[d], cuts_.pieces_on(c, d));
+    auto bytes_of = [&](operand const& o) { return elements_of(o, wholes) * static_cast<double>(size_of(o.type)); };
+    double bytes = x.info->is_output ? bytes_of(x.info->outputs[0]) : 0;
+    for (std::size_t i = 0; i < x.inputs.size(); ++i)
+      if (x.inputs[i].given) bytes += bytes_of(x.info->input(static_cast<int>(i)));
     return bytes;
   }
   // Bytes of an output as a device makes it.

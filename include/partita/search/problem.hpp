@@ -216,11 +216,13 @@ inline double bytes_held(segment_cost const& c, in_flight_counts n) {
 
 struct pipeline_schedule {
   // Micro-batches in flight at stage s of p: all m; p - s; the same, and s that wait for gradients of weights, or twice as many
-  // ahead and waiting; or, where a stage has chunks, what the first chunk holds at most; or 2 (p - s) - 1.
-  enum rule { all, stages_behind, weights_behind, weights_twice_behind, chunks_behind, twice_behind };
+  // ahead and waiting; or, where a stage has chunks, what the first chunk holds at most; or 2 (p - s) - 1;
+  // or what is told of each stage.
+  enum rule { all, stages_behind, weights_behind, weights_twice_behind, chunks_behind, twice_behind, told };
   rule holds = stages_behind;
-  double fill = 1;  // how much of a stage's time per micro-batch the others wait for (1 / chunks)
+  double fill = 1;  // how much of a stage's time per micro-batch the others wait for (1 / chunks); no more than micro-batches
   int chunks = 1;
+  std::vector<int> told_in_flight{};  // by stage
   in_flight_counts in_flight(int stage, int of_stages, int micro_batches) const {
     // Stage s runs k (p - 1 - s) forwards ahead and delays gradients of weights by k s micro-batches (policy/schedule.hpp).
     auto delayed = [&](int times) {
@@ -233,6 +235,7 @@ struct pipeline_schedule {
       case weights_behind: return delayed(1);
       case weights_twice_behind: return delayed(2);
       case twice_behind: return {std::min(micro_batches, 2 * (of_stages - stage) - 1), 0};
+      case told: return {std::min(micro_batches, told_in_flight[static_cast<std::size_t>(stage)]), 0};
       default: break;
     }
     // Rounds of p micro-batches or a few more pass a chunk, then the next one (policy/schedule.hpp). When the last chunk's

@@ -6,6 +6,7 @@
 
 #include <partita/policy/interlaced_order.hpp>
 #include <partita/search/constraints.hpp>
+#include <partita/search/own_order.hpp>
 #include <partita/search/problem.hpp>
 
 #include <partita/core/begin_planning_code.hpp>
@@ -14,18 +15,20 @@ namespace partita::spaces {
 
 struct searched_schedule {
   schedule_kind kind = schedule_kind::one_f_one_b;
-  int chunks = 1;  // of a stage
+  int chunks = 1;   // of a stage
+  own_order own{};  // if it has an order, that one in place of 1F1B's
 
   static std::vector<searched_schedule> all_of(constraints const& given) {
     std::vector<searched_schedule> all;
-    if (given.schedules.empty()) all.push_back({});
+    if (given.schedules.empty() && given.orders.empty()) all.push_back({});
     for (schedule_kind kind : given.schedules) {
-      if (kind != schedule_kind::interleaved) all.push_back({kind, 1});
-      else if (given.chunks.empty()) all.push_back({kind, 2});
+      if (kind != schedule_kind::interleaved) all.push_back({kind, 1, {}});
+      else if (given.chunks.empty()) all.push_back({kind, 2, {}});
       else
         for (int chunks : given.chunks)
-          if (chunks > 1) all.push_back({kind, chunks});
+          if (chunks > 1) all.push_back({kind, chunks, {}});
     }
+    for (own_order const& o : given.orders) all.push_back({schedule_kind::one_f_one_b, 1, o});
     return all;
   }
   // What stands at the ends of the chain is spread over the devices of all stages.
@@ -38,13 +41,14 @@ struct searched_schedule {
   // How often the time of a stage's weight gradients fills what would be a bubble: it is (p - 1)(TF + TB - TW) for H1 and
   // (p - 1)(TF + TB - 2 TW) for H2, and (p - 1)(TF + TB + TW) without.
   int fills() const { return kind == schedule_kind::zero_bubble_h1 ? 2 : kind == schedule_kind::zero_bubble_h2 ? 3 : 0; }
-  pipeline_schedule rule() const {
+  pipeline_schedule rule(int stages, int micro_batches) const {
+    if (own.order != nullptr) return order_reader(own, stages, micro_batches).rule();
     switch (kind) {
-      case schedule_kind::gpipe: return {pipeline_schedule::all, 1, 1};
-      case schedule_kind::interleaved: return {pipeline_schedule::chunks_behind, 1.0 / chunks, chunks};
-      case schedule_kind::zero_bubble_h1: return {pipeline_schedule::weights_behind, 1, 1};
-      case schedule_kind::zero_bubble_h2: return {pipeline_schedule::weights_twice_behind, 1, 1};
-      case schedule_kind::interlaced_in_step: return {pipeline_schedule::twice_behind, 1, 1};
+      case schedule_kind::gpipe: return {pipeline_schedule::all, 1, 1, {}};
+      case schedule_kind::interleaved: return {pipeline_schedule::chunks_behind, 1.0 / chunks, chunks, {}};
+      case schedule_kind::zero_bubble_h1: return {pipeline_schedule::weights_behind, 1, 1, {}};
+      case schedule_kind::zero_bubble_h2: return {pipeline_schedule::weights_twice_behind, 1, 1, {}};
+      case schedule_kind::interlaced_in_step: return {pipeline_schedule::twice_behind, 1, 1, {}};
       default: return {};
     }
   }

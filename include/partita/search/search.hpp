@@ -13,6 +13,7 @@
 #include <partita/search/chosen.hpp>
 #include <partita/search/exact.hpp>
 #include <partita/search/explain.hpp>
+#include <partita/search/no_plan.hpp>
 
 #include <partita/core/begin_planning_code.hpp>
 
@@ -32,32 +33,6 @@ template <class Model> struct search_result {
 };
 
 namespace detail {
-
-// No plan fits: how much memory would do, to one percent.
-inline double least_memory_that_does(graph_data const& g, int forward_ops, costs const& k, constraints given, double at_least) {
-  spaces::exact_options any;
-  any.tolerance = 1e9;  // the first plan that is found
-  auto fits = [&](double memory) {
-    given.memory = memory;
-    const spaces::plan_space space(g, forward_ops, k, given);
-    return spaces::exact(space.of(), any).best.found();
-  };
-  if (!fits(spaces::infinite)) return spaces::infinite;
-  double low = at_least, high = std::max(at_least, 1.0);
-  for (int i = 0; !fits(high); ++i) {
-    if (i == 40) return spaces::infinite;
-    low = high;
-    high *= i < 8 ? 1.5 : 4;  // where a limit is far off, as in another unit
-  }
-  while (high > low * 1.01) {
-    const double middle = (low + high) / 2;
-    (fits(middle) ? high : low) = middle;
-  }
-  return high;
-}
-}  // namespace detail
-
-namespace detail {
 // `start(space, report)`: a choice of the space that is known, or one that is not found.
 template <class Model, class Start>
 search_result<Model> search_from_choice(costs const& prices, constraints const& given, as_training<Model> const& model,
@@ -71,20 +46,7 @@ search_result<Model> search_from_choice(costs const& prices, constraints const& 
   exactly.tolerance = how.tolerance;
   const spaces::choice known = start(space, r.why);
   const spaces::exact_outcome o = spaces::exact(space.of(), exactly, &known);
-  if (!o.best.found()) {
-    const double smallest = space.least_memory(), largest = space.of().limit;
-    if (space.shapes().empty() && !space.without_options().empty())
-      throw_error({"search: the constraint 'cuts' leaves op ", space.without_options(),
-                   " no way to lie on any grid: allow it replicas, or an axis"});
-    const double least = least_memory_that_does(g, g.forward_count, prices, given, smallest);
-    if (least == spaces::infinite)
-      throw_error(
-          {"search: no plan, whatever the memory; widen the constraints 'stages', 'stage_begins', 'regions', 'devices_per_stage', 'micro_batches', 'schedules' or 'recompute'"});
-    const std::string up_to = smallest < largest ? " to " + detail::size_in_words(largest) : "";
-    throw_error({"search: no plan fits into the memory of ", detail::size_in_words(smallest), up_to, " per device; ",
-                 detail::size_in_words(least), up_to.empty() ? " would do" : " on each would do",
-                 given.memory > 0 ? " (constraint 'memory')" : " (the cluster's devices)"});
-  }
+  if (!o.best.found()) no_plan(g, g.forward_count, prices, space).tell();
   spaces::chosen(space, o.best)(r.plan);
   if (const finding f = r.plan.check()) throw error("search made a plan that does not verify: " + describe(f));
   r.seconds = o.time;

@@ -40,6 +40,7 @@ struct searched_input {
   int weight = -1;              // into searched_op::weights
   bool backward_reads = false;  // an op that this one causes reads it
   bool weights_read = false;    // one that the gradients of parameters alone wait for does
+  bool given = false;           // an input of the model, which counts here: all of the batch is there, the whole step long
 };
 struct searched_op {
   int op = -1;
@@ -94,6 +95,26 @@ inline void find_reads_inside(segmented_model& m) {
           for (searched_input const& in : reader.inputs)
             any = any || (in.backward_reads && in.tensor == m.graph->ops[x.op].first_output + o);
       }
+}
+
+// Inputs of the model count where they are read first. One that a block reads first, and others after it, counts in each segment
+// that reads it: so blocks that are alike stay so.
+inline void find_given(segmented_model& m) {
+  struct reader {
+    std::size_t segment;
+    searched_input* in;
+  };
+  std::vector<std::vector<reader>> readers(static_cast<std::size_t>(m.graph->tensors.size));
+  for (std::size_t s = 0; s < m.segments.size(); ++s)
+    for (searched_op& x : m.segments[s].ops)
+      for (searched_input& in : x.inputs)
+        if (m.graph->ops[m.graph->tensors[in.tensor].op].info->source == source_kind::input)
+          readers[static_cast<std::size_t>(in.tensor)].push_back({s, &in});
+  for (std::vector<reader> const& all : readers)
+    for (std::size_t r = 0; r < all.size(); ++r) {
+      const bool again = r > 0 && all[r].segment == all[r - 1].segment;
+      all[r].in->given = r == 0 || (!again && m.segments[all.front().segment].block >= 0);
+    }
 }
 
 }  // namespace partita::spaces

@@ -52,6 +52,7 @@ class segmenter {
     collect_caused();
     for (int op = 0; op < forward_; ++op) add(op);
     find_shared_weights();
+    find_given(m_);
     find_crossings();
     join_tied_boundaries();
     find_reads_inside(m_);

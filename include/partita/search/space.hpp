@@ -132,7 +132,6 @@ class plan_space {
   }
   table_options options_of(shape_info const& s) const {
     table_options o;
-    o.micro_samples = micro_samples_of(s);
     o.zero = given_.zero.empty() ? std::vector<int>{0, 1, 2, 3} : given_.zero;
     o.micro_batches = s.micro_batches;
     o.fills = s.schedule.fills();
@@ -147,7 +146,7 @@ class plan_space {
     return o;
   }
   cut_options options_on(grid_costs const& g, shape_info const& s) const {
-    return {model_, rules_.on_cuts(), g, micro_samples_of(s), boundary_};
+    return {model_, rules_.on_cuts(), g, s.micro_batches, boundary_};
   }
   // Those on which every op of the segments that are `wanted` has some option.
   template <class Wanted> std::vector<std::pair<int, int>> possible_grids(int devices, int micro_batches, Wanted&& wanted) const {
@@ -252,13 +251,13 @@ class plan_space {
     for (searched_schedule const& schedule : schedules) {
       if ((schedule.keeps_all() && rules_.needs_replays()) || (schedule.chunks > 1 && !begins_anywhere())) continue;
       info.schedule = schedule;
-      const pipeline_schedule rule = schedule.rule();
-      const double fill = schedule.splits() ? 0 : rule.fill;
       bool used = false;
       for (int p : stages) {
         const std::size_t first = static_cast<std::size_t>(p);
         if (first >= at.size() || p > segments() || at[first].back() == 0 || room[first] < held) continue;
         if (!schedule.possible(problem_.chain, p, m)) continue;
+        const pipeline_schedule rule = schedule.rule(p, m);
+        const double fill = schedule.splits() ? 0 : rule.fill;
         problem_.configurations.push_back(
             {static_cast<int>(shapes_.size()), p, rule, least_time(places, counts_, at[first], n, fill)});
         used = true;
@@ -295,8 +294,9 @@ class plan_space {
         info.stages = p;
         if (p * n * limit < held || spread_grids(info).empty()) continue;
         const double spread = least_seconds_of_spread(p * n, m, place.prices);
-        problem_.configurations.push_back({static_cast<int>(shapes_.size()), p, schedule.rule(),
-                                           least_time({staged}, counts, {p}, n, schedule.rule().fill) + spread, spread});
+        const pipeline_schedule rule = schedule.rule(p, m);
+        problem_.configurations.push_back(
+            {static_cast<int>(shapes_.size()), p, rule, least_time({staged}, counts, {p}, n, rule.fill) + spread, spread});
         shapes_.push_back(info);
         needs_.push_back(staged.needs);
       }

@@ -43,7 +43,8 @@ struct shape {
 };
 struct configuration {
   BOOST_HANA_DEFINE_STRUCT(configuration, (int, shape), (int, stages), (std::string, holds),  // one of `holds_names`
-                           (double, fill), (std::optional<int>, chunks));                     // absent: 1
+                           (double, fill), (std::optional<int>, chunks),                      // absent: 1
+                           (std::optional<std::vector<int>>, in_flight));                     // by stage, where it is told
 };
 struct document {
   BOOST_HANA_DEFINE_STRUCT(document, (std::string, format), (int, version), (std::string, about), (std::vector<int>, chain),
@@ -59,8 +60,8 @@ struct document {
 }  // namespace space_file
 
 // In the order of pipeline_schedule::rule.
-inline constexpr std::string_view holds_names[]{"all",           "stages behind", "weights behind", "weights twice behind",
-                                                "chunks behind", "twice behind"};
+inline constexpr std::string_view holds_names[]{
+    "all", "stages behind", "weights behind", "weights twice behind", "chunks behind", "twice behind", "told"};
 
 inline space_file::document describe_space(problem const& p, std::string about) {
   space_file::document d;
@@ -133,6 +134,7 @@ inline space_file::document describe_space(problem const& p, std::string about) 
     x.holds = holds_names[c.schedule.holds];
     if (c.schedule.chunks > 1) x.chunks = c.schedule.chunks;
     x.fill = c.schedule.fill;
+    if (c.schedule.holds == pipeline_schedule::told) x.in_flight = c.schedule.told_in_flight;
     d.configurations.push_back(x);
   }
   double best = infinite;
@@ -216,13 +218,16 @@ inline problem problem_of(space_file::document const& d) {
     c.stages = f.stages;
     const auto name = std::find(std::begin(holds_names), std::end(holds_names), f.holds);
     if (name == std::end(holds_names)) throw error("a configuration holds '" + f.holds + "', which is not known here");
-    c.schedule = {static_cast<pipeline_schedule::rule>(name - std::begin(holds_names)), f.fill, f.chunks.value_or(1)};
+    c.schedule = {static_cast<pipeline_schedule::rule>(name - std::begin(holds_names)), f.fill, f.chunks.value_or(1),
+                  f.in_flight.value_or(std::vector<int>{})};
     p.configurations.push_back(c);
   }
   check_problem(p);
   for (configuration const& c : p.configurations)
-    if (shape const& s = (*shapes)[static_cast<std::size_t>(c.shape)];
-        !s.places.empty() && static_cast<int>(s.places.size()) < c.stages)
+    if (const int m = (*shapes)[static_cast<std::size_t>(c.shape)].micro_batches; c.schedule.fill > m)
+      throw_error({"a configuration of ", m, " micro-batches has a fill of ", c.schedule.fill});
+    else if (shape const& s = (*shapes)[static_cast<std::size_t>(c.shape)];
+             !s.places.empty() && static_cast<int>(s.places.size()) < c.stages)
       throw_error({"shapes[", c.shape, "] has places of ", s.places.size(), " stages, and a configuration of ", c.stages});
   return p;
 }

@@ -28,7 +28,7 @@ class spread_on_grid {
                  table_options const& how, std::vector<axis_info const*> const& boundary_axes, spread_link const& link,
                  int in_flight)
       : grid_(grid), micro_batches_(how.micro_batches) {
-    const cut_options cuts(m, rules, grid, how.micro_samples, boundary_axes);
+    const cut_options cuts(m, rules, grid, how.micro_batches, boundary_axes);
     table_builder b(m, rules, grid, how, boundary_axes);
     for (std::size_t s = 0; s < m.segments.size(); ++s) {
       if (!which.contains(static_cast<int>(s))) continue;

@@ -26,7 +26,7 @@ class table_builder {
  public:
   table_builder(segmented_model const& m, rules_on_cuts rules, grid_costs const& grid, table_options how,
                 std::vector<axis_info const*> const& boundary_axes)
-      : m_(m), grid_(grid), cuts_(m, rules, grid, how.micro_samples, boundary_axes), costs_(m, cuts_, grid, how) {}
+      : m_(m), grid_(grid), cuts_(m, rules, grid, how.micro_batches, boundary_axes), costs_(m, cuts_, grid, how) {}
   table_builder(table_builder const&) = delete;
 
   table build(segment const& s, bool first, bool last, way_to_run how = {}, table_key* key = nullptr) {
