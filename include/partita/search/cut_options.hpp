@@ -70,7 +70,8 @@ class cut_options {
           if (f.dims[x.dims[a]].axis->id == axis->id && f.dims[x.dims[a]].whole) return true;
         return false;
       };
-      for (segment const& s : m.segments)
+      for (segment const& s : m.segments) {
+        if (s.like >= 0) continue;  // it differs in ids alone
         for (searched_op const& x : s.ops) {
           for (std::size_t i = 0; i < x.inputs.size(); ++i)
             if (crosses[static_cast<std::size_t>(x.inputs[i].tensor)] && keeps_whole(*x.info, x.info->input(static_cast<int>(i))))
@@ -80,6 +81,7 @@ class cut_options {
                 keeps_whole(*x.info, x.info->outputs[o]))
               return true;
         }
+      }
       return false;
     });
     return axes;

@@ -178,7 +178,7 @@ inline exact_outcome exact(problem const& p, exact_options const& how = {}, choi
   at_last.classes.work *= how.classes.at_last;
   std::sort(cut_short.begin(), cut_short.end(), [](open const& a, open const& b) { return b < a; });
   for (open& x : cut_short) {
-    if (how.classes.at_last > 1 && is_enough(left) && !is_enough(x.bound)) {
+    if (r.best.found() && how.classes.at_last > 1 && is_enough(left) && !is_enough(x.bound)) {
       shape_solver& s = shape_of(p.configurations[static_cast<std::size_t>(x.id)].shape);
       configuration_solver::answer a =
           configuration_solver(p, stretches, s, x.id, x.spread, at_last).solve(r.time, true, infinite);

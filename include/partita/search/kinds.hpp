@@ -77,6 +77,10 @@ inline std::vector<std::int64_t> signature(graph_data const& g, segment const& s
 inline void name_kinds(segmented_model& m) {
   std::vector<std::vector<std::int64_t>> known;
   for (std::size_t s = 0; s < m.segments.size(); ++s) {
+    if (const int like = m.segments[s].like; like >= 0 && m.segments[static_cast<std::size_t>(like)].rule == m.segments[s].rule) {
+      m.segments[s].kind = m.segments[static_cast<std::size_t>(like)].kind;
+      continue;
+    }
     auto own = detail::signature(*m.graph, m.segments[s]);
     const auto same = std::find(known.begin(), known.end(), own);
     m.segments[s].kind = static_cast<int>(same - known.begin());

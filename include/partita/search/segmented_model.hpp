@@ -1,6 +1,9 @@
 // A traced model as a chain of segments: what searches know of its ops, its parameters and the tensors between them.
 #pragma once
+#include <algorithm>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <partita/model/graph_entries.hpp>
@@ -18,6 +21,7 @@ struct caused_op {
   bool waits_with[max_inputs]{};   // an input that is a gradient
   bool waits_again[max_inputs]{};  // one of them with which the op waits that makes what the forward op reads: the same or its
                                    // copy
+  bool operator==(caused_op const&) const = default;
 };
 struct searched_weight {
   int op = -1;                    // the parameter
@@ -33,6 +37,7 @@ struct searched_weight {
   std::vector<caused_op> conversions;       // to the type of use, once a step; the first that reads them has them
   std::vector<caused_op> term_conversions;  // of a term of the gradient, made by this reader, to the type in which it is summed
   bool trained = false;
+  bool operator==(searched_weight const&) const = default;
 };
 struct searched_input {
   int tensor = -1;
@@ -41,6 +46,7 @@ struct searched_input {
   bool backward_reads = false;  // an op that this one causes reads it
   bool weights_read = false;    // one that the gradients of parameters alone wait for does
   bool given = false;           // an input of the model, which counts here: all of the batch is there, the whole step long
+  bool operator==(searched_input const&) const = default;
 };
 struct searched_op {
   int op = -1;
@@ -60,6 +66,7 @@ struct searched_op {
   int turns_along = -1;     // the letter along which its block can be cut in time (co-shard), or -1
   bool turns_last = false;  // no later op of the block has a letter of another axis for it
   int rule = 0;             // which constraints it has: kinds of segments differ where these do
+  bool operator==(searched_op const&) const = default;
 };
 struct searched_tensor {
   int tensor = -1;
@@ -67,27 +74,94 @@ struct searched_tensor {
   std::size_t wholes[max_rank]{};
   bool is_batch[max_rank]{};
   bool differentiable = false;
+  bool operator==(searched_tensor const&) const = default;
+};
+// The ops of a segment. A block that differs from an earlier one in ids alone has that one's until it is asked for its own: a
+// thousand blocks are read in little more time than one. One thread at a time asks an object.
+class segment_ops {
+ public:
+  using list = std::vector<searched_op>;
+  segment_ops() : ops_(std::make_shared<list>()) {}
+  segment_ops(segment_ops&&) = default;
+  segment_ops& operator=(segment_ops&&) = default;
+  segment_ops(segment_ops const& o) : ops_(std::make_shared<list>(*o.ops_)), distance_(o.distance_) {}
+  segment_ops& operator=(segment_ops const& o) { return *this = segment_ops(o); }
+  // Those of a block, with ids so much higher: of ops, and of tensors but for the inputs of the model, below `first_tensor`.
+  segment_ops(segment_ops const& like, int ops, int tensors, int first_tensor)
+      : ops_(like.ops_),
+        distance_{like.distance_.ops + ops, like.distance_.tensors + tensors,
+                  like.repeats() ? like.distance_.first_tensor : first_tensor} {}
+
+  // Ids are still those of an earlier block.
+  bool repeats() const { return distance_.ops != 0; }
+  int tensors_higher() const { return distance_.tensors; }
+  // What holds for the block and for the earlier one: all but ids.
+  list const& alike() const { return *ops_; }
+  list const& own() const {
+    if (repeats()) take_own();
+    return *ops_;
+  }
+  list& own() {
+    std::as_const(*this).own();
+    return *ops_;
+  }
+  auto begin() const { return own().begin(); }
+  auto end() const { return own().end(); }
+  auto begin() { return own().begin(); }
+  auto end() { return own().end(); }
+  std::size_t size() const { return ops_->size(); }
+  bool empty() const { return ops_->empty(); }
+  searched_op const& operator[](std::size_t i) const { return own()[i]; }
+  searched_op& operator[](std::size_t i) { return own()[i]; }
+  void push_back(searched_op x) { own().push_back(std::move(x)); }
+
+ private:
+  struct distance {
+    int ops = 0, tensors = 0, first_tensor = 0;
+  };
+  void take_own() const {
+    const auto mine = std::make_shared<list>(*ops_);
+    for (searched_op& x : *mine) {
+      x.op += distance_.ops;
+      for (searched_input& in : x.inputs)
+        if (in.activation || in.weight >= 0 || in.tensor >= distance_.first_tensor) in.tensor += distance_.tensors;
+      for (searched_weight& w : x.weights) {
+        w.op += distance_.ops;
+        for (int& through : w.read_through) through += distance_.ops;
+      }
+    }
+    ops_ = mine;
+    distance_ = {};
+  }
+  mutable std::shared_ptr<list> ops_;
+  mutable distance distance_;
 };
 struct segment {
   std::string name;  // "block.3", or "" between blocks
   int block = -1;    // index of the scope, or -1
-  std::vector<searched_op> ops;
+  segment_ops ops;
   std::vector<int> enters, leaves;  // tensors that cross its first and last boundary
+  int like = -1;                    // an earlier segment that differs in ids alone, and is like no other; or -1
   int kind = -1;
   int rule = 0;  // whether it may, must or must not be run again
 };
+inline bool has_turns(segment const& s) {
+  segment_ops::list const& ops = s.ops.alike();
+  return std::any_of(ops.begin(), ops.end(), [](searched_op const& x) { return x.turns_along >= 0; });
+}
 struct segmented_model {
   graph_data const* graph = nullptr;
   axis_info const* batch = nullptr;
   std::size_t samples = 1;  // the batch's extent
   std::vector<segment> segments;
   std::vector<int> first_of_kind;        // a segment of each kind
-  std::vector<searched_tensor> tensors;  // by tensor id of the graph; filled for activations
+  std::vector<searched_tensor> tensors;  // by tensor id of the graph, of those that forward ops make; filled for activations
 };
 
 // Whose backward ops read a tensor: those of its own segment, or of a later one, whose entry it is.
 inline void find_reads_inside(segmented_model& m) {
-  for (segment& s : m.segments)
+  for (segment& s : m.segments) {
+    if (s.like >= 0) continue;
     for (searched_op& x : s.ops)
       for (int o = 0; o < x.info->output_count; ++o) {
         bool& any = x.output_read_inside[o] = x.output_read_by_own[o];
@@ -95,6 +169,7 @@ inline void find_reads_inside(segmented_model& m) {
           for (searched_input const& in : reader.inputs)
             any = any || (in.backward_reads && in.tensor == m.graph->ops[x.op].first_output + o);
       }
+  }
 }
 
 // Inputs of the model count where they are read first. One that a block reads first, and others after it, counts in each segment
@@ -105,11 +180,13 @@ inline void find_given(segmented_model& m) {
     searched_input* in;
   };
   std::vector<std::vector<reader>> readers(static_cast<std::size_t>(m.graph->tensors.size));
-  for (std::size_t s = 0; s < m.segments.size(); ++s)
+  for (std::size_t s = 0; s < m.segments.size(); ++s) {
+    if (m.segments[s].like >= 0) continue;  // it reads what the earlier block reads
     for (searched_op& x : m.segments[s].ops)
       for (searched_input& in : x.inputs)
         if (m.graph->ops[m.graph->tensors[in.tensor].op].info->source == source_kind::input)
           readers[static_cast<std::size_t>(in.tensor)].push_back({s, &in});
+  }
   for (std::vector<reader> const& all : readers)
     for (std::size_t r = 0; r < all.size(); ++r) {
       const bool again = r > 0 && all[r].segment == all[r - 1].segment;

@@ -2,13 +2,12 @@
 // they read, cut where a block (an indexed scope: "block.3") begins or ends.
 #pragma once
 #include <algorithm>
-#include <span>
 #include <string>
 #include <vector>
 
 #include <partita/core/words.hpp>
 #include <partita/grad/training.hpp>
-#include <partita/policy/weight_gradients.hpp>
+#include <partita/search/repeated_blocks.hpp>
 #include <partita/search/segmented_model.hpp>
 
 #include <partita/core/begin_planning_code.hpp>
@@ -17,40 +16,29 @@ namespace partita::spaces {
 
 namespace detail {
 
-// Ops by the op that causes them, in the graph's order.
-class ops_by_origin {
- public:
-  template <class Wanted> void collect(graph_data const& g, int from, Wanted wanted) {
-    begin_.assign(static_cast<std::size_t>(g.ops.size) + 1, 0);
-    for (int op = from; op < g.ops.size; ++op) begin_[static_cast<std::size_t>(g.ops[op].origin) + 1] += wanted(op);
-    for (std::size_t i = 1; i < begin_.size(); ++i) begin_[i] += begin_[i - 1];
-    ops_.resize(static_cast<std::size_t>(begin_.back()));
-    std::vector<int> next = begin_;
-    for (int op = from; op < g.ops.size; ++op)
-      if (wanted(op)) ops_[static_cast<std::size_t>(next[static_cast<std::size_t>(g.ops[op].origin)]++)] = op;
-  }
-  std::span<int const> of(int origin) const {
-    int const* const begin = &begin_[static_cast<std::size_t>(origin)];
-    return {ops_.data() + begin[0], ops_.data() + begin[1]};
-  }
-
- private:
-  std::vector<int> begin_, ops_;
-};
-
 class segmenter {
  public:
-  segmenter(graph_data const& g, int forward_ops) : g_(g), forward_(forward_ops) {}
-  segmented_model run() {
+  segmenter(graph_data const& g, int forward_ops)
+      : g_(g), forward_(forward_ops), caused_(g, forward_ops), repeated_(g, forward_ops, caused_) {}
+  segmented_model run(bool all_apart) {
     m_.graph = &g_;
     find_batch();
-    m_.tensors.resize(static_cast<std::size_t>(g_.tensors.size));
-    in_chain_.assign(static_cast<std::size_t>(g_.ops.size), -1);
-    of_weights_.assign(static_cast<std::size_t>(g_.ops.size), false);
-    weight_seen_.assign(static_cast<std::size_t>(g_.ops.size), false);
+    m_.tensors.resize(at(repeated_.forward_tensors()));
+    segment_of_.assign(at(forward_), -1);
+    weight_seen_.assign(at(forward_), false);
     conversion_seen_ = weight_seen_;
-    collect_caused();
-    for (int op = 0; op < forward_; ++op) add(op);
+    for (int op = 0; op < forward_;) {
+      const int scope = block_scope(op);
+      if (scope != block_.scope) {
+        const block before = block_;
+        block_ = {scope, op, m_.segments.size()};
+        if (!all_apart && add_repeated(before)) {
+          op += op - before.begin;
+          continue;
+        }
+      }
+      add(op++, scope);
+    }
     find_shared_weights();
     find_given(m_);
     find_crossings();
@@ -61,6 +49,11 @@ class segmenter {
   }
 
  private:
+  // Ops of one outermost scope with an index, one after another.
+  struct block {
+    int scope, begin;      // begin: its first op
+    std::size_t segments;  // that were there before
+  };
   static std::size_t at(int i) { return static_cast<std::size_t>(i); }
   op_entry const& entry(int op) const { return g_.ops[op]; }
   std::size_t extent(axis_info const* a) const { return g_.extent(a); }
@@ -70,29 +63,38 @@ class segmenter {
       if (op_info const& f = *entry(op).info; f.source == source_kind::input && f.dim_count > 0) m_.batch = f.dims[0].axis;
     if (m_.batch != nullptr) m_.samples = extent(m_.batch);
   }
-  void collect_caused() {
-    of_gradients_.assign(at(g_.ops.size), false);
-    waits_first_.assign(at(g_.tensors.size), -1);
-    const selection of_parameters = policy::detail::weight_gradients(g_);
-    for (int i = 0; i < of_parameters.ids.size; ++i) of_gradients_[at(of_parameters.ids[i])] = true;
-    auto causes = [&](int op, bool backward) { return entry(op).origin != op && (entry(op).when == pass::backward) == backward; };
-    backward_.collect(g_, forward_, [&](int op) { return causes(op, true); });
-    updates_.collect(g_, forward_, [&](int op) { return causes(op, false); });
-    read_by_backward_.assign(at(g_.tensors.size), false);
-    read_by_weights_ = read_by_backward_;
-    for (int op = forward_; op < g_.ops.size; ++op)
-      if (op_entry const& e = entry(op); e.when == pass::backward)
-        for (int i = 0; i < e.input_count; ++i) {
-          mark_as_read(g_.input(e, i), read_by_backward_);
-          if (of_gradients_[at(op)]) mark_as_read(g_.input(e, i), read_by_weights_);
-        }
+  // A block that repeats the one just before it, which is one segment. False: it does not.
+  bool add_repeated(block const& before) {
+    const int begin = block_.begin, count = begin - before.begin;
+    if (before.scope < 0 || block_.scope < 0 || begin + count > forward_ || m_.segments.size() != before.segments + 1)
+      return false;
+    for (int op = begin; op < begin + count; ++op)
+      if (block_scope(op) != block_.scope) return false;
+    if (!repeated_.repeat(before.begin, begin)) return false;
+    const int first = entry(before.begin).first_output, tensors = entry(begin).first_output - first;
+    const int earlier = static_cast<int>(m_.segments.size()) - 1;
+    segment s = named(block_.scope);
+    s.ops = segment_ops(m_.segments[at(earlier)].ops, count, tensors, first);
+    s.like = m_.segments[at(earlier)].like >= 0 ? m_.segments[at(earlier)].like : earlier;
+    for (int op = begin; op < begin + count; ++op)
+      if (segment_of_[at(op - count)] >= 0) segment_of_[at(op)] = earlier + 1;
+    for (int t = first; t < first + tensors; ++t)
+      if (searched_tensor const& x = m_.tensors[at(t)]; x.tensor >= 0) {
+        searched_tensor& mine = m_.tensors[at(t + tensors)] = x;
+        mine.tensor = t + tensors;
+      }
+    m_.segments.push_back(std::move(s));
+    last_scope_ = block_.scope;
+    return true;
   }
-  // With a view what it is a view of is kept.
-  void mark_as_read(int tensor, std::vector<bool>& read) const {
-    for (int t = tensor; !read[at(t)];) {
-      read[at(t)] = true;
-      if (op_entry const& maker = entry(g_.tensors[t].op); maker.info->is_view) t = g_.input(maker, 0);
-    }
+  segment named(int scope) const {
+    segment s;
+    if (scope < 0) return s;
+    text<96> name;
+    g_.put_path(name, scope);
+    s.name = std::string(name.view().substr(0, name.view().size() - 1));
+    s.block = g_.scopes[scope].index;
+    return s;
   }
   caused_op caused(int op) const {
     op_entry const& e = entry(op);
@@ -102,7 +104,7 @@ class segmenter {
       c.letter[d] = e.origin_dims[d];
       c.wholes[d] = extent(e.info->dims[d].axis);
     }
-    c.of_weights = of_gradients_[at(op)];
+    c.of_weights = caused_.of_gradients(op);
     return c;
   }
   bool reads(int op, int tensor) const {
@@ -117,35 +119,17 @@ class segmenter {
       if (g_.scopes[s].index >= 0) found = s;
     return found;
   }
-  bool is_weight(int tensor) const {
-    const int op = g_.tensors[tensor].op;
-    return entry(op).info->source == source_kind::parameter || of_weights_[at(op)];
-  }
-  void add(int op) {
+  void add(int op, int scope) {
     op_entry const& e = entry(op);
     op_info const& f = *e.info;
-    if (f.source != source_kind::none) return;
-    bool weights_alone = e.input_count > 0;
-    for (int i = 0; i < e.input_count; ++i) weights_alone = weights_alone && is_weight(g_.input(e, i));
-    if (weights_alone) {
-      of_weights_[at(op)] = true;
-      return;
-    }
-    const int scope = block_scope(op);
+    if (f.source != source_kind::none || caused_.of_weights(op)) return;
     if (m_.segments.empty() || scope != last_scope_) {
-      segment s;
-      if (scope >= 0) {
-        text<96> name;
-        g_.put_path(name, scope);
-        s.name = std::string(name.view().substr(0, name.view().size() - 1));
-        s.block = g_.scopes[scope].index;
-      }
-      m_.segments.push_back(std::move(s));
+      m_.segments.push_back(named(scope));
       last_scope_ = scope;
     }
     searched_op x;
     x.inputs.reserve(at(e.input_count));
-    x.backward.reserve(backward_.of(op).size());
+    x.backward.reserve(caused_.backward(op).size());
     x.op = op;
     x.info = &f;
     for (int d = 0; d < f.dim_count; ++d) {
@@ -153,31 +137,25 @@ class segmenter {
       x.is_batch[d] = m_.batch != nullptr && f.dims[d].axis->id == m_.batch->id;
       x.may_cut[d] = !f.dims[d].whole && x.wholes[d] != unbound;
     }
-    for (int b : backward_.of(op)) {
-      if (entry(b).info->source != source_kind::none || entry(b).info->is_view || adds_gradients(b)) continue;
+    for (int b : caused_.backward(op)) {
+      if (!caused_.counts(b)) continue;
       x.backward.push_back(caused(b));
-      caused_op& made = x.backward.back();
-      for (int i = 0; made.of_weights && i < std::min<int>(entry(b).input_count, max_inputs); ++i) {
-        const int t = g_.input(entry(b), i);
-        if (entry(g_.tensors[t].op).when != pass::backward || of_gradients_[at(g_.tensors[t].op)]) continue;
-        int& first = waits_first_[at(t)];
-        made.waits_with[i] = first != op;
-        for (int k = 0; k < e.input_count; ++k)
-          made.waits_again[i] |= first >= 0 && first != op && g_.tensors[g_.input(e, k)].op == first;
-        if (first < 0) first = op;
+      for (int i = 0; i < std::min<int>(entry(b).input_count, max_inputs); ++i) {
+        x.backward.back().waits_with[i] = caused_.waits_with(b, i);
+        x.backward.back().waits_again[i] = caused_.waits_again(b, i);
       }
     }
     for (int i = 0; i < e.input_count; ++i) {
       const int t = g_.input(e, i);
       searched_input in;
       in.tensor = t;
-      for (int b : backward_.of(op)) {
+      for (int b : caused_.backward(op)) {
         in.backward_reads = in.backward_reads || reads(b, t);
-        in.weights_read = in.weights_read || (of_gradients_[at(b)] && reads(b, t));
+        in.weights_read = in.weights_read || (caused_.of_gradients(b) && reads(b, t));
       }
-      in.backward_reads = in.backward_reads || (f.is_view && read_by_backward_[at(e.first_output)]);
-      in.weights_read = in.weights_read || (f.is_view && read_by_weights_[at(e.first_output)]);
-      if (is_weight(t)) {
+      in.backward_reads = in.backward_reads || (f.is_view && caused_.read_by_backward(e.first_output));
+      in.weights_read = in.weights_read || (f.is_view && caused_.read_by_weights(e.first_output));
+      if (caused_.is_weight(t)) {
         in.weight = static_cast<int>(x.weights.size());
         x.weights.push_back(weight(op, f.input(i), t));
       } else in.activation = entry(g_.tensors[t].op).info->source == source_kind::none;
@@ -185,29 +163,16 @@ class segmenter {
     }
     for (int o = 0; o < f.output_count; ++o) {
       const int t = e.first_output + o;
-      x.output_kept[o] = read_by_backward_[at(t)];
-      x.weights_read_output[o] = read_by_weights_[at(t)];
-      for (int b : backward_.of(op)) {
+      x.output_kept[o] = caused_.read_by_backward(t);
+      x.weights_read_output[o] = caused_.read_by_weights(t);
+      for (int b : caused_.backward(op)) {
         x.output_read_by_own[o] = x.output_read_by_own[o] || reads(b, t);
-        x.own_weights_read_output[o] = x.own_weights_read_output[o] || (of_gradients_[at(b)] && reads(b, t));
+        x.own_weights_read_output[o] = x.own_weights_read_output[o] || (caused_.of_gradients(b) && reads(b, t));
       }
       describe(t);
     }
-    in_chain_[at(op)] = static_cast<int>(m_.segments.size()) - 1;
+    segment_of_[at(op)] = static_cast<int>(m_.segments.size()) - 1;
     m_.segments.back().ops.push_back(std::move(x));
-  }
-  // The sum of what several readers give; counted where they read.
-  bool adds_gradients(int op) const {
-    op_entry const& e = entry(op);
-    if (!e.info->passes_partial || e.info->kind != "add") return false;
-    op_entry const& maker = entry(e.origin);
-    for (int o = 0; o < maker.info->output_count; ++o)
-      for (int t = g_.tensors[maker.first_output + o].gradient; t >= 0;) {
-        if (g_.tensors[t].op == op) return true;
-        op_entry const& sum = entry(g_.tensors[t].op);
-        t = sum.origin == e.origin && sum.info->kind == "add" && sum.input_count == 2 ? g_.input(sum, 0) : -1;
-      }
-    return false;
   }
   void describe(int t) {
     searched_tensor& s = m_.tensors[at(t)];
@@ -250,7 +215,7 @@ class segmenter {
       w.gradient_bytes = bytes_of(g_.operand_of(gradient));
       w.term_bytes = w.read_through.empty() ? w.gradient_bytes : std::min(w.gradient_bytes, w.used_bytes);
     }
-    for (int u : updates_.of(w.op)) {
+    for (int u : caused_.updates(w.op)) {
       op_info const& f = *entry(u).info;
       if (f.source == source_kind::state) w.state_bytes += bytes_of(f.outputs[0]);
       else if (f.source == source_kind::none && !f.is_view) w.updates.push_back(caused(u));
@@ -263,8 +228,8 @@ class segmenter {
       if (entry(through).info->is_view) continue;
       if (!conversion_seen_[at(through)]) w.conversions.push_back(by_axes_of(w.op, through, through));
       conversion_seen_[at(through)] = true;
-      for (int b : backward_.of(through))
-        if (!entry(b).info->is_view && !adds_gradients(b) && made_for(b, reader, w.read_through))
+      for (int b : caused_.backward(through))
+        if (!entry(b).info->is_view && !caused_.adds_gradients(b) && made_for(b, reader, w.read_through))
           w.term_conversions.push_back(by_axes_of(w.op, through, b));
     }
   }
@@ -291,11 +256,12 @@ class segmenter {
     }
   }
   void find_shared_weights() {
-    std::vector<int> readers(at(g_.ops.size), 0);
+    std::vector<int> readers(at(forward_), 0);
     auto each = [&](auto&& visit) {
       for (segment& s : m_.segments)
-        for (searched_op& x : s.ops)
-          for (searched_weight& w : x.weights) visit(w);
+        if (s.like < 0)  // of what is repeated no other segment reads the parameters
+          for (searched_op& x : s.ops)
+            for (searched_weight& w : x.weights) visit(w);
     };
     each([&](searched_weight const& w) { ++readers[at(w.op)]; });
     each([&](searched_weight& w) { w.readers = readers[at(w.op)]; });
@@ -304,7 +270,7 @@ class segmenter {
   // has twice, and that no tensor has which enters or leaves the block. Of two in one op the one made first is taken.
   void find_turns() {
     for (segment& s : m_.segments) {
-      if (s.block < 0) continue;
+      if (s.block < 0 || s.like >= 0) continue;
       std::vector<axis_info const*> axes;
       for (searched_op const& x : s.ops)
         for (int d = 0; d < x.info->dim_count; ++d)
@@ -360,27 +326,39 @@ class segmenter {
   }
   // Per boundary, the tensors that are made before it and read after it.
   void find_crossings() {
-    const int n = static_cast<int>(m_.segments.size());
-    std::vector<int> last(at(g_.tensors.size), -1);
-    for (int s = 0; s < n; ++s)
-      for (searched_op const& x : m_.segments[at(s)].ops)
-        for (searched_input const& in : x.inputs)
-          if (in.activation) last[at(in.tensor)] = s;
-    for (int s = 0; s < n; ++s)
-      for (searched_op const& x : m_.segments[at(s)].ops)
-        for (int o = 0; o < x.info->output_count; ++o) {
-          const int t = entry(x.op).first_output + o;
-          for (int b = s; b < last[at(t)]; ++b) {
+    std::vector<int> last(m_.tensors.size(), -1);
+    for (int op = 0; op < forward_; ++op)
+      if (const int here = segment_of_[at(op)]; here >= 0)
+        for (int i = 0; i < entry(op).input_count; ++i)
+          if (const int t = g_.input(entry(op), i); !caused_.is_weight(t)) last[at(t)] = here;
+    for (int op = 0; op < forward_; ++op)
+      if (const int here = segment_of_[at(op)]; here >= 0)
+        for (int t = entry(op).first_output; t < entry(op).first_output + entry(op).info->output_count; ++t)
+          for (int b = here; b < last[at(t)]; ++b) {
             m_.segments[at(b)].leaves.push_back(t);
             m_.segments[at(b) + 1].enters.push_back(t);
           }
-        }
+    // What crosses a block without being read there may differ from what crosses the one that it repeats.
+    for (segment& s : m_.segments)
+      if (s.like >= 0 && !crossed_alike(m_.segments[at(s.like)], s)) keep_apart(s);
+  }
+  bool crossed_alike(segment const& a, segment const& b) const {
+    auto alike = [&](int t, int u) { return u - t == b.ops.tensors_higher() && repeated_.are_alike(t, u); };
+    return std::equal(a.enters.begin(), a.enters.end(), b.enters.begin(), b.enters.end(), alike) &&
+           std::equal(a.leaves.begin(), a.leaves.end(), b.leaves.begin(), b.leaves.end(), alike);
+  }
+  static void keep_apart(segment& s) {
+    s.ops.own();
+    s.like = -1;
   }
   // More tensors than two across a boundary would each want a layout of their own: such neighbours are one segment.
   void join_tied_boundaries() {
+    auto is_tied = [](segment const& s) { return s.leaves.size() > 2; };
+    if (std::none_of(m_.segments.begin(), m_.segments.end(), is_tied)) return;
+    for (segment& s : m_.segments) keep_apart(s);
     std::vector<segment> joined;
     for (segment& s : m_.segments) {
-      if (joined.empty() || joined.back().leaves.size() <= 2) {
+      if (joined.empty() || !is_tied(joined.back())) {
         joined.push_back(std::move(s));
         continue;
       }
@@ -395,18 +373,21 @@ class segmenter {
 
   graph_data const& g_;
   int forward_;
+  caused_ops caused_;
+  repeated_blocks repeated_;
   segmented_model m_;
-  std::vector<int> in_chain_;
-  std::vector<int> waits_first_;  // by tensor, the op whose gradients of weights wait with it, the first of them, or -1
-  std::vector<bool> of_gradients_, of_weights_, weight_seen_, conversion_seen_, read_by_backward_, read_by_weights_;
-  ops_by_origin backward_, updates_;
+  std::vector<int> segment_of_;  // by forward op: where it is in the chain, or -1
+  std::vector<bool> weight_seen_, conversion_seen_;
+  block block_{-2, 0, 0};  // that is being read
   int last_scope_ = -2;
 };
 }  // namespace detail
 
 // `forward_ops`: how many of the graph's ops are the model's own; they come first. Kinds are named by `name_kinds` when
-// rules are set.
-inline segmented_model find_segments(graph_data const& g, int forward_ops) { return detail::segmenter(g, forward_ops).run(); }
+// rules are set. `all_apart`: every block is read by itself, whatever it repeats.
+inline segmented_model find_segments(graph_data const& g, int forward_ops, bool all_apart = false) {
+  return detail::segmenter(g, forward_ops).run(all_apart);
+}
 
 }  // namespace partita::spaces
 

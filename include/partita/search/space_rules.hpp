@@ -20,7 +20,9 @@ class space_rules {
   // Sets the rules of every op and segment: kinds of segments differ where these do.
   void set() {
     std::map<std::vector<int>, int> known;
-    for (segment& s : model_.segments)
+    for (segment& s : model_.segments) {
+      if (s.like >= 0 && given_.cuts.empty()) continue;
+      s.like = -1;  // rules go by names, in which it differs
       for (searched_op& x : s.ops) {
         std::vector<int> mine;
         for (std::size_t r = 0; r < given_.cuts.size(); ++r)
@@ -29,6 +31,7 @@ class space_rules {
         if (fresh) sets_.push_back(mine);
         x.rule = place->second;
       }
+    }
     for (segment& s : model_.segments) s.rule = static_cast<int>(recompute_of(s));
   }
   rules_on_cuts on_cuts() const { return {given_.cuts, sets_}; }
@@ -48,9 +51,8 @@ class space_rules {
     if (rule != recompute_rule::always) all.push_back({});
     if (rule == recompute_rule::never) return all;
     all.push_back({true});
-    const bool has_turns = std::any_of(s.ops.begin(), s.ops.end(), [](searched_op const& x) { return x.turns_along >= 0; });
     for (int turns : given_.coshard)
-      if (turns > 1 && has_turns) {
+      if (turns > 1 && has_turns(s)) {
         all.push_back({true, turns, true});
         if (rule != recompute_rule::always) all.push_back({true, turns, false});
       }

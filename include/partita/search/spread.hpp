@@ -58,11 +58,13 @@ class spread_segments {
           if (w.op == parameter) return true;
       return false;
     };
-    for (std::size_t s = 0; s < is_.size(); ++s)
+    for (std::size_t s = 0; s < is_.size(); ++s) {
+      if (!is_[s]) continue;
       for (searched_op const& x : m.segments[s].ops)
         for (searched_weight const& w : x.weights)
-          for (std::size_t other = 0; other < is_.size() && is_[s] && !w.alone(); ++other)
-            if (!is_[other] && reads(other, w.op)) return false;
+          for (std::size_t other = 0; other < is_.size() && !w.alone(); ++other)
+            if (!is_[other] && m.segments[other].like < 0 && reads(other, w.op)) return false;  // else none but it reads its own
+    }
     return true;
   }
   std::vector<bool> is_;

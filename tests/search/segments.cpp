@@ -1,0 +1,57 @@
+// Chains of segments that are read of traced models.
+#include <doctest/doctest.h>
+
+#include <partita/search/kinds.hpp>
+
+#include "../../benchmarks/models/encoder_decoder.hpp"
+#include "../../benchmarks/models/evoformer.hpp"
+#include "../../benchmarks/models/gpt.hpp"
+#include "../../benchmarks/models/llama.hpp"
+#include "../../benchmarks/models/swin.hpp"
+
+namespace {
+using namespace benchmark_model;
+using namespace partita;
+
+// How many blocks are taken for repeats of others. That each of them is what it is when it is read by itself is checked.
+template <class Model, class Sizes> int repeated_blocks(Model const& model, Sizes const& sizes) {
+  using trained = training<Model, adamw, clip_norm>;
+  const plan<trained> traced(trained{model, {}, {}, {}}, sizes.bindings());
+  auto const& g = traced.traced();
+  spaces::segmented_model some = spaces::find_segments(g, g.forward_count),
+                          apart = spaces::find_segments(g, g.forward_count, true);
+  spaces::name_kinds(some);
+  spaces::name_kinds(apart);
+  CHECK(some.first_of_kind == apart.first_of_kind);
+  CHECK(some.tensors == apart.tensors);
+  REQUIRE(some.segments.size() == apart.segments.size());
+  int repeated = 0;
+  for (std::size_t i = 0; i < some.segments.size(); ++i) {
+    spaces::segment const &a = some.segments[i], &b = apart.segments[i];
+    CAPTURE(b.name);
+    repeated += a.ops.repeats();
+    CHECK(b.like < 0);
+    CHECK(a.name == b.name);
+    CHECK(a.block == b.block);
+    CHECK(a.kind == b.kind);
+    CHECK(a.enters == b.enters);
+    CHECK(a.leaves == b.leaves);
+    CHECK(a.ops.own() == b.ops.own());
+  }
+  return repeated;
+}
+}  // namespace
+
+TEST_CASE("blocks that repeat others are read once") {
+  // All but the first and the last one, whose gradient comes from elsewhere; a block that reads what all others read is read
+  // by itself.
+  CHECK(repeated_blocks(gpt<bf16>{8}, gpt_sizes{}) == 6);
+  CHECK(repeated_blocks(gpt<bf16>{8, 0.1}, gpt_sizes{}) == 6);
+  CHECK(repeated_blocks(llama{6}, llama_sizes{}) == 4);
+  CHECK(repeated_blocks(mixture{6}, llama_sizes{}) >= 0);  // whatever is taken for repeated is what it would be by itself
+  CHECK(repeated_blocks(encoder_decoder{6}, encoder_decoder_sizes{}) == 4);
+  CHECK(repeated_blocks(evoformer{6}, evoformer_sizes{}) == 3);
+  swin deep;
+  for (int& layers : deep.layers) layers = 6;
+  CHECK(repeated_blocks(deep, swin_sizes{}) >= 4);
+}
