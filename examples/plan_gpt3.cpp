@@ -1,7 +1,6 @@
 // GPT-3 175B on 1,024 GPUs: searches the best plan, says why it was chosen and how far from the best it can be at most, and
 // simulates it. `plan_gpt3 --report report.html` also writes a page with all of it, `--trace trace.json` a trace for Perfetto;
-// with
-// `--grid` what an expert would try is simulated too (for minutes, on 128 nodes), and compared.
+// with `--grid` what an expert would try is simulated too (for minutes, on 128 nodes), and compared.
 #include <chrono>
 #include <cstdio>
 #include <string>
@@ -108,6 +107,7 @@ int main(int argc, char** argv) try {
   if (grid) {
     // [grid]
     const std::vector<pt::expert_plan> experts = pt::expert_grid<training>(cluster);
+    if (experts.empty() || !experts.front().fits) throw pt::error("no plan of the grid fits: leave --grid out");
     const auto better = pt::rescore<training>(found, experts, cluster);
     pt::expert_plan const& best = experts.front();
     std::printf("the best of %zu expert plans: %s: %.2f s, %.1f GiB\n  beside it the plan found %s\n", experts.size(),

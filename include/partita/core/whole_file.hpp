@@ -3,7 +3,6 @@
 #pragma once
 #include <cerrno>
 #include <fstream>
-#include <iterator>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -19,7 +18,9 @@ template <class Read> auto read_whole_file(std::string_view what, std::string co
   in.peek();  // a folder can be opened
   const int reason = errno;
   if (!in.is_open() || in.bad()) throw_error({what, " ", path, " cannot be read: ", std::generic_category().message(reason)});
-  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  std::string text;
+  for (char part[1 << 14]; in.read(part, sizeof part), in.gcount() > 0;) text.append(part, static_cast<std::size_t>(in.gcount()));
+  if (in.bad()) throw_error({what, " ", path, " cannot be read: ", std::generic_category().message(errno)});
   try {
     return read(text);
   } catch (error const& e) { throw_error({what, " ", path, ": ", e.what()}); }
@@ -29,7 +30,7 @@ inline void write_whole_file(std::string_view what, std::string const& path, std
   errno = 0;
   std::ofstream out(path, std::ios::binary);
   out << text;
-  out.flush();
+  out.close();
   const int reason = errno;
   if (!out) throw_error({what, " ", path, " cannot be written: ", std::generic_category().message(reason)});
 }

@@ -1,7 +1,7 @@
 // Messages put together from texts and numbers: `words({"rank ", rank, " does not exist"})`.
 // A chain of std::string's operator+ says the same, but is code at every place, and clean-up for every step of it; most
-// of what a program with a trainer compiled was such chains. Integers are
-// written as std::to_string writes them, other numbers in at most six digits, as streams do: "2", "0.3", "1e-05".
+// of what a program with a trainer compiled was such chains. Integers are written as std::to_string writes them, other
+// numbers in at most six digits, as streams do: "2", "0.3", "1e-05".
 #pragma once
 #include <concepts>
 #include <cstdint>

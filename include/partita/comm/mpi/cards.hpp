@@ -41,8 +41,12 @@ struct alignas(64) card {
 // The receiving side. Everything with mpi_state::calls held.
 class card_box {
  public:
-  card_box(mpi_state& state, MPI_Comm over) : over_(over) {
+  card_box(mpi_state& state, MPI_Comm over) : state_(state), over_(over) {
     if (state.size() > 1) post();
+  }
+  ~card_box() {  // of a communicator that could not be made, too: no card may arrive in memory that is given back
+    const std::scoped_lock lock(state_.calls());
+    close();
   }
   card_box(card_box const&) = delete;
   card_box& operator=(card_box const&) = delete;
@@ -79,6 +83,7 @@ class card_box {
     free_.pop_back();
     check_mpi(MPI_Irecv(next_, static_cast<int>(sizeof(card)), MPI_BYTE, MPI_ANY_SOURCE, 0, over_, &posted_), "MPI_Irecv");
   }
+  mpi_state& state_;
   MPI_Comm over_;
   MPI_Request posted_ = MPI_REQUEST_NULL;
   card* next_ = nullptr;

@@ -50,6 +50,7 @@ struct mpi_times {
   std::chrono::milliseconds words{500};  // for the reason of a failure to reach the others, before the job ends
   std::chrono::seconds after_an_end{2};  // for what a process sent before it ended
   std::chrono::seconds answer{10};       // at most, from a process that is asked whether it is there
+  std::chrono::seconds least_answer{1};  // at least: who computes looks now and then
 };
 inline constexpr mpi_times mpi_waits{};
 
@@ -128,20 +129,21 @@ class mpi_state {
     is_ending_ = true;
   }
 
-  // With `calls` held: looks for news.
+  // With `calls` held: looks for news, until there are none. Of a thousand ranks many may ask the one that is late.
   void poll() {
-    if (size_ == 1 || is_aborted()) return;
-    int arrived = 0;
-    MPI_Status status;
-    check_mpi(MPI_Test(&listening_, &arrived, &status), "MPI_Test");
-    if (!arrived) return;
-    int length = 0;
-    MPI_Get_count(&status, MPI_CHAR, &length);
-    const std::string_view heard(heard_.data(), static_cast<std::size_t>(length));
-    if (status.MPI_TAG == tag_of_failure) return (void)set_reason(heard);
-    if (status.MPI_TAG == tag_of_end && !is_ending_) ended_.push_back({status.MPI_SOURCE, clock::now()});
-    if (status.MPI_TAG >= tag_of_question) hear(status.MPI_TAG, status.MPI_SOURCE, heard);
-    listen();
+    while (size_ > 1 && !is_aborted()) {
+      int arrived = 0;
+      MPI_Status status;
+      check_mpi(MPI_Test(&listening_, &arrived, &status), "MPI_Test");
+      if (!arrived) return;
+      int length = 0;
+      MPI_Get_count(&status, MPI_CHAR, &length);
+      const std::string_view heard(heard_.data(), static_cast<std::size_t>(length));
+      if (status.MPI_TAG == tag_of_failure) return (void)set_reason(heard);
+      if (status.MPI_TAG == tag_of_end && !is_ending_) ended_.push_back({status.MPI_SOURCE, clock::now()});
+      if (status.MPI_TAG >= tag_of_question) hear(status.MPI_TAG, status.MPI_SOURCE, heard);
+      listen();
+    }
   }
 
   // Questions, and what this process answers while anything here polls.
@@ -158,7 +160,7 @@ class mpi_state {
   // Returns when `ready`, asked with `calls` held, says so. Throws `aborted`, after `leave` with `calls` held, when
   // somebody has failed; and error where `missing(rank)` tells that a rank is waited for that has ended, or that does not answer.
   template <class Ready, class Leave, class Missing> void wait(Ready ready, Leave leave, Missing missing) {
-    const silence::seconds to_answer = std::min<silence::seconds>(timeout_, mpi_waits.answer);
+    const silence::seconds to_answer = std::clamp<silence::seconds>(timeout_, mpi_waits.least_answer, mpi_waits.answer);
     silence silent(questions_, timeout_, to_answer);
     const auto ask_them = [&](list<int> const& whom) { return ask(is_there, {}, whom); };
     for (mpi_patience patience(cores_to_spare());; patience.pause()) {
@@ -262,6 +264,12 @@ class mpi_state {
   }
   // With `calls` held.
   void send(int to, int tag, letter const& head, std::string_view text) {
+    int gone = 0;
+    if (!notices_.empty()) MPI_Testall(static_cast<int>(notices_.size()), notices_.data(), &gone, MPI_STATUSES_IGNORE);
+    if (gone != 0) {
+      notices_.clear();
+      letters_.clear();
+    }
     letters_.push_back(std::make_unique<std::string>(reinterpret_cast<char const*>(&head), sizeof head));
     std::string& whole = letters_.back()->append(text.substr(0, notice_bytes - sizeof head));
     notices_.emplace_back();

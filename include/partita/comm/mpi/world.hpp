@@ -44,7 +44,8 @@ struct mpi_options {
 
 class mpi final : public processes {
  public:
-  // Makes MPI ready, unless the program has done so itself with MPI_THREAD_SERIALIZED or more; then it also ends it. One
+  // Makes MPI ready, unless the program has done so itself with MPI_THREAD_SERIALIZED or more; then it also ends it. While it
+  // lives a thread of it calls MPI: a program that makes calls of its own makes MPI ready with MPI_THREAD_MULTIPLE. One
   // lives in a process at a time. Throws error where MPI allows no threads, or an option is out of range.
   explicit mpi(mpi_options how = {}) : mpi(nullptr, nullptr, how) {}
   mpi(int& argc, char**& argv, mpi_options how = {}) : mpi(&argc, &argv, how) {}
