@@ -1,9 +1,11 @@
-// How many devices a stage may have, on which grids, and into how many micro-batches a batch may be cut.
+// How many devices a stage may have, on which grids, with how much memory, and into how many micro-batches a batch may be cut.
 #pragma once
+#include <algorithm>
 #include <set>
 #include <utility>
 #include <vector>
 
+#include <partita/cost/costs.hpp>
 #include <partita/search/constraints.hpp>
 
 namespace partita::spaces {
@@ -27,6 +29,12 @@ inline std::vector<std::pair<int, int>> grids_of(int devices) {
   for (int inner = 1; inner <= devices; ++inner)
     if (devices % inner == 0 && (inner > 1 || devices == 1)) all.push_back({devices / inner, inner});
   return all;
+}
+// Bytes of the largest of the first so many devices.
+inline double most_memory(costs const& prices, int devices) {
+  double bytes = prices.memory(0);
+  for (int d = 1; d < devices; ++d) bytes = std::max(bytes, prices.memory(d));
+  return bytes;
 }
 inline std::vector<int> micro_batch_counts(constraints const& given, std::size_t samples) {
   if (!given.micro_batches.empty()) return given.micro_batches;

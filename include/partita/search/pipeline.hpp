@@ -6,6 +6,7 @@
 
 #include <partita/search/brute_force.hpp>
 #include <partita/search/classes.hpp>
+#include <partita/search/fastest_along.hpp>
 #include <partita/search/least_on_grids.hpp>
 #include <partita/search/listing.hpp>
 #include <partita/search/packing.hpp>
@@ -239,51 +240,12 @@ class configuration_solver {
       take(*best, a);
     }
   }
-  // A plan along a chain from the ways listed for its stages: the least sum of times for every slowest stage.
   void take(stage_chain const& chain, answer& a) {
-    struct option {
-      double time, largest;
-    };
-    std::vector<std::vector<option>> of_stage;
-    std::vector<double> slowest;
-    for (std::size_t s = 0; s < chain.stages.size(); ++s) {
-      chained_stage const& x = chain.stages[s];
-      double crossing = 0;
-      if (s > 0) {
-        chained_stage const& before = chain.stages[s - 1];
-        crossing = s_.of().crossing(before.grid, x.grid, p_.chain[static_cast<std::size_t>(x.begin)], before.exit, x.entry);
-      }
-      of_stage.emplace_back();
-      for (stage_point const& p : x.of->solved->at(x.entry, x.exit).points) {
-        of_stage.back().push_back({p.time + crossing, (m_ - fill_) * (p.time + crossing) + p.step});
-        slowest.push_back(of_stage.back().back().largest);
-      }
-    }
-    std::vector<std::size_t> best, chosen;
-    double least = infinite;
-    for (double most : slowest) {
-      chosen.clear();
-      double sum = 0;
-      for (auto const& options : of_stage) {
-        std::size_t k = options.size();
-        for (std::size_t i = 0; i < options.size(); ++i)
-          if (options[i].largest <= most && (k == options.size() || options[i].time < options[k].time)) k = i;
-        if (k == options.size()) break;
-        chosen.push_back(k);
-        sum += options[k].time;
-      }
-      if (chosen.size() < of_stage.size() || fill_ * sum + most >= least) continue;
-      least = fill_ * sum + most;
-      best = chosen;
-    }
-    if (best.empty()) return;
     choice found;
     found.configuration = id_;
     found.spread = way_;
-    for (std::size_t s = 0; s < best.size(); ++s) {
-      chained_stage const& x = chain.stages[s];
-      found.stages.push_back({x.begin, x.grid, x.of->solved->at(x.entry, x.exit).points[best[s]].segments});
-    }
+    found.stages = fastest_along(chain, p_, s_.of(), m_, fill_);
+    if (found.stages.empty()) return;
     const total t = time_and_memory(p_, s_.of(), found);
     if (const double time = t.time - spread_.seconds; t.fits && time < known_) {
       known_ = own_ = a.time = time;

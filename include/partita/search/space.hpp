@@ -168,11 +168,6 @@ class plan_space {
   std::vector<std::pair<int, int>> spread_grids(shape_info const& s) const {
     return possible_grids(s.devices * s.stages, s.micro_batches, [&](int segment) { return spread_.contains(segment); });
   }
-  double most_memory() const {
-    double bytes = costs_->memory(0);
-    for (int d = 1; d < available_; ++d) bytes = std::max(bytes, costs_->memory(d));
-    return bytes;
-  }
   void make_problem() {
     int blocks = 0;
     for (segment const& s : model_.segments) {
@@ -183,7 +178,7 @@ class plan_space {
     }
     counts_.assign(model_.first_of_kind.size(), 0);
     for (int kind : problem_.chain) ++counts_[static_cast<std::size_t>(kind)];
-    problem_.limit = given_.memory > 0 ? given_.memory : most_memory();
+    problem_.limit = given_.memory > 0 ? given_.memory : most_memory(*costs_, available_);
     const double held = least_figures(model_, *costs_).held();
     std::vector<searched_schedule> schedules = searched_schedule::all_of(given_), interlaced;
     std::copy_if(schedules.begin(), schedules.end(), std::back_inserter(interlaced), [](auto const& s) { return s.spreads(); });
