@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <partita/search/kinds.hpp>
+#include <partita/search/spread.hpp>
 
 #include "../../benchmarks/models/encoder_decoder.hpp"
 #include "../../benchmarks/models/evoformer.hpp"
@@ -54,4 +55,22 @@ TEST_CASE("blocks that repeat others are read once") {
   swin deep;
   for (int& layers : deep.layers) layers = 6;
   CHECK(repeated_blocks(deep, swin_sizes{}) >= 4);
+}
+TEST_CASE("of what is spread what passes by neither enters nor leaves: of a decoder's embedding the encoder's output") {
+  using trained = training<encoder_decoder, adamw, clip_norm>;
+  const plan<trained> traced(trained{encoder_decoder{6}, {}, {}, {}}, encoder_decoder_sizes{}.bindings());
+  auto const& g = traced.traced();
+  const spaces::segmented_model m = spaces::find_segments(g, g.forward_count);
+  const spaces::spread_segments spread(m);
+  int between = 0;
+  for (std::size_t i = 1; i + 1 < m.segments.size(); ++i) {
+    if (!spread.contains(static_cast<int>(i))) continue;
+    ++between;
+    CHECK(m.segments[i].enters.size() == 1);
+    CHECK(m.segments[i].leaves.size() == 2);
+    const spaces::segment alone = spaces::spread_segments::alone(m.segments[i]);
+    CHECK(alone.enters.empty());
+    CHECK(alone.leaves.size() == 1);
+  }
+  CHECK(between == 1);
 }

@@ -38,6 +38,9 @@ inline void check_shape(shape const& s, std::vector<int> const& chain, word wher
     if (std::none_of(s.grids.begin(), s.grids.end(), [&](grid_choice const& g) { return g.place == place; }))
       throw_error({where, " has no grid at place ", place});
   for (grid_choice const& g : s.grids)
+    if (g.place < 0 || (s.places.empty() && g.place != 0))
+      throw_error({where, " has a grid at place ", g.place, ", where no stage is"});
+  for (grid_choice const& g : s.grids)
     if (!(g.limit >= 0)) throw_error({where, " has a grid with a limit of ", g.limit, "; it is 0 or more"});
   for (spread_cost const& x : s.spread)
     if (!std::isfinite(x.seconds) || !std::isfinite(x.bytes) || x.seconds < 0 || x.bytes < 0)
@@ -90,6 +93,8 @@ inline void check_problem(problem const& p) {
     throw_error({"may_begin has ", p.may_begin.size(), " entries, chain has ", p.chain.size()});
   if (!p.blocks.empty() && p.blocks.size() != p.chain.size())
     throw_error({"blocks has ", p.blocks.size(), " entries, chain has ", p.chain.size()});
+  for (int next = 0; int block : p.blocks)
+    if (block >= 0 && block != next++) throw_error({"blocks has ", block, " where ", next - 1, " is next; or -1, for no block"});
   if (!p.regions.empty() && p.regions.size() != p.chain.size())
     throw_error({"regions has ", p.regions.size(), " entries, chain has ", p.chain.size()});
   for (device_range const& r : p.regions)

@@ -55,7 +55,7 @@ class stage_classes {
       });
       if (cases_.empty()) return beyond_;
       open_case& next = *std::min_element(cases_.begin(), cases_.end(), by_bound);
-      done_ = next.final || work_ > allowed_.work || !advance(next);
+      done_ = next.final || work_ > allowed_.work || !advance(next) || is_full_;
       work_ += work_of_step + static_cast<long>(cases_.size() * classes_.size());
     }
     if (done_) solutions_.clear();
@@ -310,7 +310,7 @@ class stage_classes {
         add_case(of, c.bound);
       }
     if (cases_.size() > allowed_.cases) {
-      work_ = allowed_.work + 1;
+      is_full_ = true;
       return true;
     }
     if (multipliers_.size() > most_multipliers) multipliers_.erase(multipliers_.begin(), multipliers_.end() - most_multipliers);
@@ -331,7 +331,7 @@ class stage_classes {
   std::map<std::tuple<int, int, std::vector<int>>, way_through> ways_;  // by kind, variant, options
   std::vector<stage_point> found_;
   double best_ = infinite, beyond_ = infinite;  // what the best way known is worth; bounds of cases that were enough
-  bool done_ = false;
+  bool done_ = false, is_full_ = false;         // full: of cases
   long work_ = 0;
 };
 

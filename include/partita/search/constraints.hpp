@@ -64,7 +64,8 @@ struct constraints {
   bool equal_stages = false;  // of as many blocks each: stage s of p begins with block floor(s * blocks / p)
   std::vector<region_constraint> regions;
 
-  // What both allow. Throws error where they name numbers, schedules or begins of stages of which none is allowed by both.
+  // What both allow; orders of one's own add to schedules. Throws error where they name numbers, schedules or begins of stages of
+  // which none is allowed by both.
   void narrow(constraints const& o) {
     if (o.memory != 0) memory = memory != 0 ? std::min(memory, o.memory) : o.memory;
     if (o.devices != 0) devices = devices != 0 ? std::min(devices, o.devices) : o.devices;

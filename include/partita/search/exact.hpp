@@ -167,7 +167,7 @@ inline exact_outcome exact(problem const& p, exact_options const& how = {}, choi
       const open closed{std::max(next.bound, a.bound), next.id, solved, next.spread};
       set_bound(closed);
       if (a.cut_short) cut_short.push_back(closed);
-      else left = std::min(left, a.bound);
+      else left = std::min(left, closed.bound);
       solvers.erase({next.id, next.spread});
       --shapes[id].solvers;
       s.forget();

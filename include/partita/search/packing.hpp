@@ -51,6 +51,7 @@ class stage_packing {
     }
     wanted_ = counts[main_];
     for (place const& x : places) add_stage(x.in_flight, x.limit, priced);
+    std::stable_sort(stages_.begin(), stages_.end(), [](lines const& a, lines const& b) { return a.again < b.again; });
     for (std::size_t k = 0; k < counts.size(); ++k)
       if (k != main_ && counts[k] > 0) others_ += counts[k] * share_of(needs.kinds[k]);
   }

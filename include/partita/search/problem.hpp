@@ -298,7 +298,8 @@ struct problem {
   bool begins(int segment, int stages) const {
     if (!may_begin.empty() && !may_begin[static_cast<std::size_t>(segment)]) return false;
     if (blocks.empty()) return true;
-    const long block = blocks[static_cast<std::size_t>(segment)], all = *std::max_element(blocks.begin(), blocks.end()) + 1;
+    const auto last = std::find_if(blocks.rbegin(), blocks.rend(), [](int b) { return b >= 0; });  // they are in order
+    const long block = blocks[static_cast<std::size_t>(segment)], all = last == blocks.rend() ? 0 : *last + 1L;
     const long stage = block < 1 ? 0 : (block * stages + all - 1) / all;  // which begins with block floor(stage * all / stages)
     return stage > 0 && stage * all / stages == block;
   }

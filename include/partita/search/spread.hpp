@@ -29,8 +29,8 @@ class spread_segments {
 
   // The segment as all devices run it: what passes by neither enters nor leaves.
   static segment alone(segment s) {
+    std::erase_if(s.leaves, [&](int t) { return !makes(s, t); });  // by all that enters, what passes by too
     s.enters = entering(s);
-    std::erase_if(s.leaves, [&](int t) { return !makes(s, t); });
     return s;
   }
   static bool makes(segment const& s, int tensor) {

@@ -58,7 +58,7 @@ class spread_on_grid {
     }
     std::vector<spread_way> r;
     for (point& x : all)
-      if (x.way.cost.seconds < changes::impossible) r.push_back(std::move(x.way));
+      if (x.way.cost.seconds < changes::impossible * micro_batches_) r.push_back(std::move(x.way));
     return r;
   }
 
