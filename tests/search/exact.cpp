@@ -1,18 +1,22 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include "../support/against_brute_force.hpp"
 
 using namespace partita;
 
+namespace {
 #if defined(PARTITA_SANITIZED)  // a second each there
-#define PARTITA_TESTED_SPACES(all) 20
+constexpr unsigned most_spaces = 20;
 #else
-#define PARTITA_TESTED_SPACES(all) all
+constexpr unsigned most_spaces = 200;
 #endif
+}  // namespace
 
 TEST_CASE("exact search misses nothing that brute force finds, with and without a memory limit") {
   testing::searched_spaces counted;
-  for (unsigned seed = 0; seed < PARTITA_TESTED_SPACES(200); ++seed) {
+  for (unsigned seed = 0; seed < most_spaces; ++seed) {
     const std::string wrong = testing::compare_with_brute_force(seed, counted);
     CAPTURE(seed);
     CHECK(wrong == "");
@@ -23,7 +27,7 @@ TEST_CASE("exact search misses nothing that brute force finds, with and without 
 
 TEST_CASE("what is cut short gets more work at last: its bound is never lower, and often higher") {
   int higher = 0;
-  for (unsigned seed = 0; seed < PARTITA_TESTED_SPACES(60); ++seed) {
+  for (unsigned seed = 0; seed < std::min(most_spaces, 60u); ++seed) {
     testing::random_space random(seed);
     spaces::problem p = random.make();
     p.limit = spaces::exact(p).memory * 0.7;

@@ -10,7 +10,7 @@ namespace partita {
 
 // "computes 2.21 s less, waits 0.4 s more; holds 3.2 GiB less": of the first, beside the second. Seconds are means over devices,
 // and add up to the difference of the steps; what is less than a thousandth of the step is left out. Bytes are of the fullest
-// device.
+// device, and left out likewise.
 inline std::string compared(simulation const& first, simulation const& second) {
   std::string text;
   auto add = [&](const char* what, double a, double b) {
@@ -24,6 +24,7 @@ inline std::string compared(simulation const& first, simulation const& second) {
   add("waits", first.parts.bubble, second.parts.bubble);
   if (text.empty()) text = "takes as long";
   const double bytes = static_cast<double>(first.peak_bytes()) - static_cast<double>(second.peak_bytes());
+  if (std::abs(bytes) < 1e-3 * static_cast<double>(second.peak_bytes())) return text;
   char line[64];
   std::snprintf(line, sizeof line, "; holds %.3g GiB %s", std::abs(bytes) / (1 << 30), bytes < 0 ? "less" : "more");
   return text + line;
