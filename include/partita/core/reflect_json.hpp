@@ -10,6 +10,7 @@
 #include <boost/hana/second.hpp>
 #include <boost/hana/string.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <map>

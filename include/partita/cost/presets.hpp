@@ -1,6 +1,8 @@
 // Clusters that others measure on. Peaks are from the makers' data sheets; latencies are those that NCCL plans with (tuning
 // tables of its src/graph/tuning.cc, protocol Simple: 4 microseconds over NVLink, 14 over a network).
 #pragma once
+#include <utility>
+
 #include <partita/cost/cluster.hpp>
 
 #include <partita/core/begin_planning_code.hpp>

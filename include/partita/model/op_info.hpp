@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string_view>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 
 #include <partita/core/axis.hpp>

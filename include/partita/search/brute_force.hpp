@@ -1,5 +1,8 @@
 // Every point of a small space. What the other searchers are compared with, so it shares nothing with them.
 #pragma once
+#include <cstddef>
+#include <utility>
+
 #include <partita/search/problem.hpp>
 
 namespace partita::spaces {

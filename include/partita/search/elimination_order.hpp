@@ -1,6 +1,7 @@
 // In which order the variables of a table are eliminated (Bertele and Brioschi 1972), and which factors that makes.
 #pragma once
 #include <algorithm>
+#include <cstddef>
 #include <utility>
 #include <vector>
 

@@ -3,6 +3,8 @@
 // Columns are ways through one segment that some place in the stage could afford, by what must be paid before and after at
 // least. Labels join them from segment to segment; one that another beats in time, step, memory and what runs is dropped.
 #pragma once
+#include <cmath>
+
 #include <partita/search/mixing.hpp>
 
 namespace partita::spaces {

@@ -2,8 +2,10 @@
 // it is better, or by chance if it is a little worse.
 #pragma once
 #include <cmath>
+#include <cstddef>
 #include <map>
 #include <random>
+#include <utility>
 
 #include <partita/search/brute_force.hpp>
 

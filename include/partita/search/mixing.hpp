@@ -1,6 +1,7 @@
 // Good ways through a stage, soon found: the cheapest under some multipliers, the beginning of one and the end of another,
 // then segments changed one by one as long as it helps. Among many equal segments this leaves room for less than one.
 #pragma once
+#include <cstddef>
 #include <optional>
 
 #include <partita/search/stage.hpp>

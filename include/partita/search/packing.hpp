@@ -8,7 +8,9 @@
 #pragma once
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include <partita/search/problem.hpp>

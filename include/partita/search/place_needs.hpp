@@ -5,6 +5,7 @@
 // make this the same at all places, where the whole model would be there, the bound is the best of its kind.
 #pragma once
 #include <algorithm>
+#include <cstddef>
 #include <vector>
 
 #include <partita/search/problem.hpp>

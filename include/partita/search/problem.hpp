@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <array>
 #include <compare>
+#include <cstddef>
 #include <functional>
 #include <limits>
 #include <memory>

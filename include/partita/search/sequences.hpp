@@ -2,6 +2,7 @@
 // found out about 12 equal blocks holds for any 12 of a thousand.
 #pragma once
 #include <algorithm>
+#include <cstddef>
 #include <tuple>
 #include <vector>
 

@@ -2,6 +2,7 @@
 //   pipeline stages of equal device counts, each a grid of at most two dimensions; every op cut along any letters that its
 //   annotation allows; micro-batches, schedule; a ZeRO stage for every parameter; every block run again or not.
 #pragma once
+#include <iterator>
 #include <map>
 #include <set>
 #include <tuple>

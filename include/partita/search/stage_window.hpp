@@ -1,6 +1,7 @@
 // Which stretches of a chain may be a stage: those that no plan of some time rules out, that fit into the memory at their
 // place in the pipeline, and beside which the rest can be placed.
 #pragma once
+#include <cstddef>
 #include <map>
 #include <utility>
 

@@ -1,7 +1,9 @@
 // Which buffer the bytes of a rank belong to, and whether its two lanes may touch a buffer at the same time. The accesses
 // are those that the executor makes, not those that the program lists for the memory plan.
 #pragma once
+#include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <map>
 #include <string>
 #include <vector>
