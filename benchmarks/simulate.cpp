@@ -41,16 +41,15 @@ struct prepared {
 };
 
 void events(benchmark::State& state) {
-  const prepared p(prepared::cuts(state));
+  prepared p(prepared::cuts(state));
   std::size_t instructions = 0;
   for (pt::program const& x : p.programs) instructions += x.instructions.size();
   double step = 0;
   for (auto _ : state) {
-    state.PauseTiming();
-    std::vector<pt::program> programs = p.programs;
-    state.ResumeTiming();
-    const pt::simulation s = pt::simulate(*p.shared, p.costs, p.classes, std::move(programs));
+    pt::simulation s = pt::simulate(*p.shared, p.costs, p.classes, std::move(p.programs));
     step = s.seconds;
+    p.programs.clear();
+    for (pt::simulated_class& c : s.classes) p.programs.push_back(std::move(c.what));
   }
   state.counters["devices"] = static_cast<double>(p.classes.of.size());
   state.counters["classes"] = static_cast<double>(p.classes.all.size());

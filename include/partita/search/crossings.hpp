@@ -10,16 +10,35 @@
 
 namespace partita::spaces {
 
+// Of each level of links that joins a device to the one `devices` further on: the first device that sends over it.
+inline std::vector<int> one_sender_per_level(cluster const& c, int available, int devices) {
+  std::vector<int> senders;
+  std::vector<bool> seen(c.links.size());
+  for (int d = 0; d + devices < available; ++d) {
+    const std::size_t level = static_cast<std::size_t>(c.level_between(d, d + devices));
+    if (!seen[level]) senders.push_back(d);
+    seen[level] = true;
+  }
+  return senders;
+}
+
 // `shape::crossings` of stages of so many devices. A stage sends what a device holds of every tensor to the device with the same
 // place in the next stage, and gets the gradient back; where the layouts differ the larger piece is sent. Chunks cross as often
-// as there are of them. `shares`: at [grid * kinds + kind], per layout of a boundary, bytes of each tensor that enters a segment.
-// `are_neighbours(from, to)`: may stages on these grids follow one another?
+// as there are of them. Every stage pays the dearest link that joins a device of a stage to that of the next one: a pipeline is
+// as slow as its slowest stage. `available`: devices on which stages may lie. `shares`: at [grid * kinds + kind], per layout of a
+// boundary, bytes of each tensor that enters a segment. `are_neighbours(from, to)`: may stages on these grids follow one another?
 template <class Neighbours>
-std::vector<std::vector<double>> crossings_between(segmented_model const& m, costs const& prices, int devices, int chunks,
-                                                   std::vector<std::vector<std::vector<double>>> const& shares,
+std::vector<std::vector<double>> crossings_between(segmented_model const& m, costs const& prices, int available, int devices,
+                                                   int chunks, std::vector<std::vector<std::vector<double>>> const& shares,
                                                    Neighbours&& are_neighbours) {
   const std::size_t kinds = m.first_of_kind.size(), grids = shares.size() / kinds;
   const double flows = std::min(devices, prices.of().links.front().devices);
+  const std::vector<int> senders = one_sender_per_level(prices.of(), available, devices);
+  const auto dearest = [&](double bytes) {
+    double seconds = 0;
+    for (int d : senders) seconds = std::max(seconds, prices.send(d, d + devices, bytes, flows));
+    return seconds;
+  };
   std::vector<std::vector<double>> all;
   for (std::size_t from = 0; from < grids; ++from)
     for (std::size_t to = 0; to < grids; ++to)
@@ -33,7 +52,7 @@ std::vector<std::vector<double>> crossings_between(segmented_model const& m, cos
             double seconds = 0;
             for (std::size_t t = 0; t < tensors.size(); ++t) {
               const bool back = m.tensors[static_cast<std::size_t>(tensors[t])].differentiable;
-              seconds += (back ? 2 : 1) * prices.send(0, devices, std::max(x[t], y[t]), flows);
+              seconds += (back ? 2 : 1) * dearest(std::max(x[t], y[t]));
             }
             all.back().push_back(chunks * seconds);
           }

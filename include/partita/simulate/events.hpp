@@ -140,6 +140,8 @@ inline step_parts parts_of(runner const& r, double step) {
     double begin, end;
   };
   std::vector<span> busy, moving;
+  busy.reserve(r.lanes[0].size());
+  moving.reserve(r.lanes[1].size());
   for (int lane = 0; lane < 2; ++lane)
     for (int at : r.lanes[lane]) {
       const std::size_t k = static_cast<std::size_t>(at);

@@ -43,11 +43,14 @@ class pricing {
   // The program of class `c`; one after another, each once.
   void add(int c, program const& p, runner& r) {
     r.rank = p.rank;
-    r.prices.resize(p.instructions.size());
+    const std::size_t count = p.instructions.size();
+    r.prices.resize(count);
+    r.waits_for.reserve(count);
+    r.moves.reserve(count);
     known_.assign(static_cast<std::size_t>(s_.graph().ops.size), {});
     chains_.assign(static_cast<std::size_t>(s_.plan_completed().nodes.size), {});
     begin_class(c);
-    for (std::size_t at = 0; at < p.instructions.size(); ++at) {
+    for (std::size_t at = 0; at < count; ++at) {
       instruction const& i = p.instructions[at];
       r.waits_for.push_back(i.wait);
       r.moves.push_back(i.where == lane::communication);
@@ -69,6 +72,9 @@ class pricing {
     const bool two_lanes = how_.lanes > 1 || (how_.lanes < 1 && one_way_);
     for (runner& r : runners) {
       r.times.resize(r.prices.size());
+      const std::size_t moving = two_lanes ? static_cast<std::size_t>(std::count(r.moves.begin(), r.moves.end(), true)) : 0;
+      r.lanes[0].reserve(r.prices.size() - moving);
+      r.lanes[1].reserve(moving);
       for (std::size_t at = 0; at < r.prices.size(); ++at)
         r.lanes[two_lanes && r.moves[at] ? 1 : 0].push_back(static_cast<int>(at));
     }
@@ -124,11 +130,15 @@ class pricing {
           for (int a = 0; a < box.rank; ++a) n *= static_cast<double>(box.extents[a]);
           bytes += n;
         }
-        return costs_.pass_over(bytes, device);
+        return seconds_of_copy(bytes, device);
       }
       case instruction_kind::fill: return costs_.pass_over(size * static_cast<double>(p.fills[payload].elements), device);
       default: return 0;
     }
+  }
+  double seconds_of_copy(double bytes, int device) {
+    if (bytes != copied_.bytes) copied_ = {bytes, costs_.pass_over(bytes, device)};
+    return copied_.seconds;
   }
   double chain_seconds(program const& p, chain_call const& chain, int device) const {
     if (const double tiles = in_tiles(p, chain); tiles >= 0) return tiles;
@@ -182,14 +192,17 @@ class pricing {
     int leader = 0;
     group_shape shape;
     list<int> sorted;
+    int asked_for = -1;  // the node for which `flows` were counted
+    double flows = 1;
   };
   using meeting_key = std::tuple<int, int, int, int>;  // node, index, which of the instance's, leader
 
   void begin_class(int c) {
     class_ = c;
+    copied_ = {};
     groups_.assign(s_.groups().size(), {});
   }
-  known_group const& group(int id) {
+  known_group& group(int id) {
     known_group& g = groups_[static_cast<std::size_t>(id)];
     if (g.known) return g;
     g.known = true;
@@ -207,7 +220,7 @@ class pricing {
   price communication(program const& p, instruction const& i, int c, int at) {
     if (i.kind == instruction_kind::exchange) return exchange(p, i, c, at);
     collective_call const& call = p.collectives[static_cast<std::size_t>(i.payload)];
-    known_group const& g = group(call.group);
+    known_group& g = group(call.group);
     double elements = 0;
     for (int k = 0; k < i.call_count; ++k)
       for (std::size_t n : p.collectives[static_cast<std::size_t>(i.payload + k)].counts) elements += static_cast<double>(n);
@@ -218,7 +231,11 @@ class pricing {
       kind = collective_kind::all_to_all;
       elements *= g.shape.members;  // counts are what one member sends; all hold as much
     }
-    const double flows = concurrent(i, g);
+    if (g.asked_for != i.node) {
+      g.asked_for = i.node;
+      g.flows = concurrent(i, g);
+    }
+    const double flows = g.flows;
     price made{-1, costs_.collective(kind, g.shape, elements * static_cast<double>(size_of(i.type)), flows)};
     std::vector<link_use> uses;
     if (links_ > 0)
@@ -329,6 +346,9 @@ class pricing {
   simulate_options const& how_;
   std::vector<known_price> known_;   // by op, of the class at hand
   std::vector<known_chain> chains_;  // by node
+  struct {
+    double bytes = -1, seconds = 0;
+  } copied_;  // the last copy's, of the class at hand
   std::vector<known_group> groups_;
   int class_ = 0;
   std::vector<meeting> meetings_;
