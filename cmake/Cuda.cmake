@@ -6,6 +6,13 @@ if(CMAKE_CUDA_COMPILER)
     set(CMAKE_CUDA_ARCHITECTURES 80 90 100)
   endif()
   enable_language(CUDA)
+  # No line of the library asks which of them it is compiled for, and each takes as long as the first: kernels of train_gpt are
+  # compiled for all, those of tests and benchmarks for one.
+  option(PARTITA_CUDA_TESTS_EVERYWHERE "Compile what tests and benchmarks give nvcc for every architecture, not for one" OFF)
+  set(partita_tested_architectures ${CMAKE_CUDA_ARCHITECTURES})
+  if(NOT PARTITA_CUDA_TESTS_EVERYWHERE)
+    list(GET CMAKE_CUDA_ARCHITECTURES 0 partita_tested_architectures)
+  endif()
   # partita::cuda: what a program that trains on CUDA devices links.
   find_package(CUDAToolkit REQUIRED)
   list(PREPEND CMAKE_MODULE_PATH "${CMAKE_CURRENT_LIST_DIR}")

@@ -1,4 +1,4 @@
-// The kernels of a training, as a user's .cu instantiates them; that they compile for every architecture is the test.
+// The kernels of a training, as a user's .cu instantiates them; that they compile is the test.
 #include <partita/device/cuda/kernels.hpp>
 
 #include "../support/models/gpt.hpp"
