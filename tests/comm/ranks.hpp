@@ -23,6 +23,14 @@ struct ending {
   bool well() const { return !aborted && !other_error; }
 };
 
+// Of how many drawn cases one is run: processes share few cores and wait for each other awake, and under sanitizers a call takes
+// ten times as long.
+#if defined(PARTITA_TEST_MPI) || defined(PARTITA_SANITIZED)
+inline constexpr int one_of = 3;
+#else
+inline constexpr int one_of = 1;
+#endif
+
 }  // namespace partita_test
 
 #ifdef PARTITA_TEST_MPI
