@@ -1,6 +1,7 @@
 // Full-size cases of a search: for each the plan found, its bound, and what the expert's grid has, both by the simulator.
 //   benchmark_suite --benchmark_filter=GPT
 //   SUITE_PART=2/8 benchmark_suite --benchmark_filter=175B      a part of the grid, the first is 0/8: one that takes long
+//   SUITE_NEAR=0.1 benchmark_suite --benchmark_filter=mBART     also plans that cost up to a tenth more, simulated
 //   SUITE_ABLATIONS=1 benchmark_suite --benchmark_filter=Swin   also what each freedom of the space is worth
 // Counters: step: of the found plan by the planner's cost, in s; gap to the bound; found, expert: simulated, in s; ratio of
 // the two; search, grid: s that they took. Prints what was found. The time of an iteration is of all of it.
@@ -19,7 +20,11 @@ void run(benchmark::State& state, suite_case const& c) {
   pt::expert_options grid = c.grid;
   if (char const* const part = std::getenv("SUITE_PART"); part != nullptr)
     if (std::sscanf(part, "%d/%d", &grid.part, &grid.parts) != 2) return state.SkipWithError("SUITE_PART: as 0/8");
-  for (auto _ : state) r = c.run(c.on, grid, std::getenv("SUITE_ABLATIONS") != nullptr);
+  suite_extras extras;
+  extras.ablates = std::getenv("SUITE_ABLATIONS") != nullptr;
+  if (char const* const near = std::getenv("SUITE_NEAR"); near != nullptr)
+    if (std::sscanf(near, "%lf", &extras.near) != 1) return state.SkipWithError("SUITE_NEAR: as 0.1");
+  for (auto _ : state) r = c.run(c.on, grid, extras);
   state.counters["step"] = r.cost;
   state.counters["gap"] = r.gap();
   state.counters["search"] = r.search_seconds;
@@ -37,6 +42,7 @@ void run(benchmark::State& state, suite_case const& c) {
       r.experts, r.too_slow, r.too_large, r.looked_at, r.grid_seconds, r.expert.seconds, r.expert.memory / (1 << 30),
       r.expert.cuts.name().c_str(), r.ratio());
   if (!r.difference.empty()) std::printf("  beside it the found plan %s\n", r.difference.c_str());
+  for (std::string const& x : r.near_best) std::printf("  near: %s\n", x.c_str());
   for (pt::ablation const& x : r.ablations) std::printf("  without %s: %s\n", x.without.c_str(), pt::describe(x, r.cost).c_str());
   for (std::size_t s = 0; s < r.why.of_stages.size(); ++s)
     if (s == 0 || s + 1 == r.why.of_stages.size() || s == r.why.of_stages.size() / 2) {

@@ -2,6 +2,7 @@
 #pragma once
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <functional>
 #include <string>
 #include <utility>
@@ -10,6 +11,7 @@
 #include <partita/cost/presets.hpp>
 #include <partita/search/ablation.hpp>
 #include <partita/search/expert_grid.hpp>
+#include <partita/search/near_best.hpp>
 
 namespace benchmark_model {
 
@@ -28,20 +30,25 @@ struct suite_result {
   double best = 0;                                  // what rescoring takes, as simulated
   std::string difference;                           // of the found plan from the grid's best, as simulated
   std::vector<pt::ablation> ablations;              // what each freedom is worth, where it is asked for
+  std::vector<std::string> near_best;               // plans that cost little more, as simulated, where they are asked for
   double gap() const { return cost / bound - 1; }
   double ratio() const { return expert.seconds > 0 ? simulated / expert.seconds : 0; }  // 0: none that was simulated fits
+};
+struct suite_extras {
+  bool ablates = false;
+  double near = 0;  // plans that cost so much more, as a share, are simulated too
 };
 struct suite_case {
   std::string name;
   pt::cluster on;
-  std::function<suite_result(pt::cluster const&, pt::expert_options const&, bool ablates)> run;
+  std::function<suite_result(pt::cluster const&, pt::expert_options const&, suite_extras const&)> run;
   pt::expert_options grid{};
 };
 
 template <class Model, class Sizes> suite_case a_case(std::string name, pt::cluster on, Model const& model, Sizes const& sizes,
                                                       pt::expert_options grid = {}, pt::constraints given = {}) {
   using training = pt::training<Model, pt::adamw, pt::clip_norm>;
-  auto run = [=](pt::cluster const& c, pt::expert_options const& how, bool ablates) {
+  auto run = [=](pt::cluster const& c, pt::expert_options const& how, suite_extras const& extras) {
     auto now = [] { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); };
     const training trained{model, {}, {}, {}};
     suite_result r;
@@ -52,7 +59,16 @@ template <class Model, class Sizes> suite_case a_case(std::string name, pt::clus
     r.cost = found.seconds;
     r.bound = found.lower_bound;
     r.memory = found.memory;
-    if (ablates) r.ablations = pt::ablate(found, c, given);
+    if (extras.ablates) r.ablations = pt::ablate(found, c, given);
+    if (extras.near > 0)
+      for (auto const& x : pt::near_best(found, c, given, {.within = extras.near})) {
+        char line[160];
+        std::snprintf(line, sizeof line, "%d x %d, %s, %d micro-batches: %.4g s by cost, %.4g s simulated, %.1f GiB%s",
+                      x.found.why.stages, x.found.why.devices_per_stage,
+                      x.found.why.schedule.empty() ? "one stage" : x.found.why.schedule.c_str(), x.found.why.micro_batches,
+                      x.found.seconds, x.seconds, x.memory / (1 << 30), x.fits ? "" : " (does not fit)");
+        r.near_best.push_back(line);
+      }
     {
       const pt::simulation s = pt::simulate<training>(found.plan, c);
       r.simulated = s.seconds;

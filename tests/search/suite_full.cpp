@@ -14,7 +14,7 @@ TEST_CASE("GPT-3 1.3B on 4 and 8 A100 against the expert's grid, by the simulato
     partita::expert_options grid;
     grid.micro_batches = {1, 4, 8};
     const suite_case c = a_case("", a100(devices), gpt<partita::bf16>{24}, gpt_sizes{24, 51200, 2048, 16, 64, 2048}, grid);
-    const suite_result r = c.run(c.on, c.grid, false);
+    const suite_result r = c.run(c.on, c.grid, {});
     CAPTURE(devices);
     REQUIRE(r.experts > 20);
     REQUIRE(r.fits);
@@ -25,9 +25,9 @@ TEST_CASE("GPT-3 1.3B on 4 and 8 A100 against the expert's grid, by the simulato
     grid.simulate_all = true;  // what a bound leaves out is not the best
     grid.micro_batches = {8};
     if (devices == 4) {
-      const suite_result all = c.run(c.on, grid, false);
+      const suite_result all = c.run(c.on, grid, {});
       grid.simulate_all = false;
-      CHECK(all.expert.seconds == c.run(c.on, grid, false).expert.seconds);
+      CHECK(all.expert.seconds == c.run(c.on, grid, {}).expert.seconds);
     }
   }
 }
@@ -43,7 +43,7 @@ TEST_CASE("the planner's cost of a step is the simulator's, where terms of gradi
     given.devices_per_stage = {8 / stages};
     given.micro_batches = {micro_batches};
     const suite_case c = a_case("", a100(8), gpt<partita::bf16>{24}, gpt_sizes{24, 51200, 2048, 16, 64, 2048}, none, given);
-    const suite_result r = c.run(c.on, c.grid, false);
+    const suite_result r = c.run(c.on, c.grid, {});
     CAPTURE(stages);
     CAPTURE(micro_batches);
     CAPTURE(r.cost);

@@ -71,7 +71,9 @@ inline std::vector<freedom> freedoms_of(search_report const& found, spaces::plan
   for (axis_info const* a : policy::detail::tensor_parallel_axes(g, 1)) usual.push_back(a);
   if (axis_info const* sequence = policy::detail::sequence_axis(g)) usual.push_back(sequence);
   const bool staged = found.stages > 1, shared = found.devices_per_stage > 1;
-  const bool interleaved = found.schedule.find("chunks") != std::string::npos;
+  const bool interleaved = staged && found.by.kind == schedule_kind::interleaved;
+  const bool interlaced = found.by.kind == schedule_kind::interlaced || found.by.kind == schedule_kind::interlaced_in_step;
+  const bool usual_order = found.by.kind == schedule_kind::one_f_one_b && !found.by.own_order;
 
   add("co-shard", turned > 0, {[](constraints& c) { c.coshard.clear(); }});
   add("blocks that run again", again > 0, {recomputed(recompute_rule::never)});
@@ -80,11 +82,11 @@ inline std::vector<freedom> freedoms_of(search_report const& found, spaces::plan
   add("pipeline stages", staged, {[](constraints& c) { c.stages = {1}; }});
   if (!interleaved)  // whose stages have equal parts as it is
     add("stages of unequal lengths", staged && !equal, {[](constraints& c) { c.equal_stages = true; }});
-  add("other schedules than 1F1B", staged && found.schedule != "1F1B", {[](constraints& c) {
+  add("other schedules than 1F1B", staged && !usual_order, {[](constraints& c) {
         c.schedules = {schedule_kind::one_f_one_b};
         c.orders.clear();
       }});
-  add("ends of the model spread over all stages", found.schedule.find("interlaced") == 0, {[](constraints& c) {
+  add("ends of the model spread over all stages", staged && interlaced, {[](constraints& c) {
         std::erase_if(c.schedules, [](schedule_kind kind) {
           return kind == schedule_kind::interlaced || kind == schedule_kind::interlaced_in_step;
         });

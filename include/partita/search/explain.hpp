@@ -97,6 +97,7 @@ inline std::string words_of(spaces::searched_schedule const& s) {
     default: return "1F1B";
   }
 }
+inline schedule_choice choice_of(spaces::searched_schedule const& s) { return {s.kind, s.chunks, s.own.order != nullptr}; }
 
 // Of each number of stages and devices and each schedule the configuration of the least time or, where none is known, the
 // least bound; those of a known time first, then by bound.
@@ -111,7 +112,8 @@ inline std::vector<considered_configuration> considered_by(spaces::plan_space co
                                shape.micro_batches,
                                c.stages > 1 ? words_of(shape.schedule) : "",
                                std::min(o.bounds[i], o.times[i]),
-                               o.times[i] < spaces::infinite ? o.times[i] : 0};
+                               o.times[i] < spaces::infinite ? o.times[i] : 0,
+                               choice_of(shape.schedule)};
     auto const [place, fresh] = best.try_emplace({x.stages, x.devices_per_stage, x.schedule}, x);
     considered_configuration& known = place->second;
     if (fresh) continue;
@@ -178,6 +180,7 @@ inline void explain(spaces::plan_space const& space, spaces::exact_outcome const
   r.devices = c.stages * shape.devices;
   r.micro_batches = shape.micro_batches;
   r.schedule = c.stages > 1 ? words_of(shape.schedule) : "";
+  r.by = choice_of(shape.schedule);
   std::size_t slowest = 0, fullest = 0;
   const spaces::shape made = space.of().make_shape(c.shape);
   auto limit_of = [&](std::size_t s) { return space.of().limit_on(made.grids[static_cast<std::size_t>(o.best.stages[s].grid)]); };

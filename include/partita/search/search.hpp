@@ -4,6 +4,7 @@
 // The plan is the best of the declared space (docs/reference/search.md) by the planner's cost, or as near to it as the
 // bound says.
 #pragma once
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -33,10 +34,11 @@ template <class Model> struct search_result {
 };
 
 namespace detail {
-// `start(space, report)`: a choice of the space that is known, or one that is not found.
-template <class Model, class Start>
-search_result<Model> search_from_choice(costs const& prices, constraints const& given, as_training<Model> const& model,
-                                        std::vector<binding> const& extents, search_options const& how, Start&& start) {
+// `start(space, report)`: a choice of the space that is known, or one that is not found. Where no plan fits, `none` is told.
+template <class Model, class Start, class None>
+std::optional<search_result<Model>> search_for_any(costs const& prices, constraints const& given, as_training<Model> const& model,
+                                                   std::vector<binding> const& extents, search_options const& how, Start&& start,
+                                                   None&& none) {
   search_result<Model> r{plan<Model>(model, extents), 0, 0, 0, {}};
   auto const& g = r.plan.traced();
   if (const finding f = check_model(g)) throw error(describe(f));
@@ -46,7 +48,10 @@ search_result<Model> search_from_choice(costs const& prices, constraints const& 
   exactly.tolerance = how.tolerance;
   const spaces::choice known = start(space, r.why);
   const spaces::exact_outcome o = spaces::exact(space.of(), exactly, &known);
-  if (!o.best.found()) no_plan(g, g.forward_count, prices, space).tell();
+  if (!o.best.found()) {
+    none(no_plan(g, g.forward_count, prices, space));
+    return {};
+  }
   spaces::chosen(space, o.best)(r.plan);
   if (const finding f = r.plan.check()) throw error("search made a plan that does not verify: " + describe(f));
   r.seconds = o.time;
@@ -54,6 +59,11 @@ search_result<Model> search_from_choice(costs const& prices, constraints const& 
   r.memory = o.memory;
   explain(space, o, r.why);
   return r;
+}
+template <class Model, class Start>
+search_result<Model> search_from_choice(costs const& prices, constraints const& given, as_training<Model> const& model,
+                                        std::vector<binding> const& extents, search_options const& how, Start&& start) {
+  return *search_for_any<Model>(prices, given, model, extents, how, start, [](no_plan const& why) { why.tell(); });
 }
 }  // namespace detail
 

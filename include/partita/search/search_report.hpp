@@ -4,7 +4,16 @@
 #include <string>
 #include <vector>
 
+#include <partita/search/constraints.hpp>
+
 namespace partita {
+
+// Which of `constraints::schedules` a pipeline runs by.
+struct schedule_choice {
+  schedule_kind kind = schedule_kind::one_f_one_b;
+  int chunks = 1;          // of a stage
+  bool own_order = false;  // one of `constraints::orders` in place of it
+};
 
 // What a stage of the plan holds, for people.
 struct found_stage {
@@ -23,11 +32,13 @@ struct considered_configuration {
   std::string schedule;    // "1F1B"; none where there is one stage
   double lower_bound = 0;  // seconds: no plan of them takes less
   double seconds = 0;      // of the best plan that is known of them, by the planner's cost; 0: none was looked for
+  schedule_choice by{};    // what `schedule` names
 };
 struct search_report {
   long configurations = 0, bounded = 0, solved = 0, listed = 0, eliminations = 0;
   int stages = 1, devices_per_stage = 1, devices = 1, micro_batches = 1, segments = 0;
   std::string schedule;  // "1F1B"; none where there is one stage
+  schedule_choice by{};  // what `schedule` names
   std::vector<found_stage> of_stages;
   std::vector<considered_configuration> considered;  // the fastest first, then by bound; a dozen at most
   std::string bound_by;                              // what keeps the plan from being faster

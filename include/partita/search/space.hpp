@@ -369,10 +369,10 @@ class plan_space {
         shares.push_back(options_on(grid, s).boundary_shares(model_.segments[static_cast<std::size_t>(first)].enters));
     std::set<std::pair<int, int>> neighbours;  // places
     for (std::size_t k = 1; k < s.of_stage.size(); ++k) neighbours.insert({s.of_stage[k - 1], s.of_stage[k]});
-    return crossings_between(
-        model_, *costs_, available_, s.devices, s.schedule.chunks, shares, [&](std::size_t from, std::size_t to) {
-          return neighbours.count({s.place_of(static_cast<int>(from)), s.place_of(static_cast<int>(to))}) > 0;
-        });
+    const auto follow = [&](std::size_t from, std::size_t to) {
+      return neighbours.count({s.place_of(static_cast<int>(from)), s.place_of(static_cast<int>(to))}) > 0;
+    };
+    return crossings_between(model_, *costs_, available_, s.devices, s.schedule.chunks, shares, follow);
   }
 
   graph_data const* graph_;

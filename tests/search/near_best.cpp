@@ -1,0 +1,102 @@
+// Plans that are nearly the best by the planner's cost, as simulated.
+#include <doctest/doctest.h>
+
+#include <set>
+#include <tuple>
+
+#include <partita/cost/presets.hpp>
+#include <partita/planning.hpp>
+#include <partita/search/near_best.hpp>
+
+using namespace partita;
+
+namespace {
+struct sample : axis<"sample", 16> {};
+struct position : axis<"position", 32> {};
+struct word : axis<"word", 512> {};
+struct hidden : axis<"hidden", 32> {};
+struct inner : axis<"inner", 128> {};
+
+struct model {
+  int layers = 6;
+  constexpr auto operator()(auto& g) const {
+    auto tokens = input<i32, sample, position>(g, "tokens");
+    auto targets = input<i32, sample, position>(g, "targets");
+    auto x = embedding(tokens, param<f32, word, hidden>(g, "table.weight"));
+    for (int l = 0; l < layers; ++l) {
+      auto s = scope(g, "block", l);
+      auto h = gelu(linear(x, param<f32, hidden, inner>(g, "up.weight")));
+      x = x + linear(h, param<f32, inner, hidden>(g, "down.weight"));
+    }
+    return cross_entropy(linear(x, param<f32, hidden, word>(g, "words.weight")), targets);
+  }
+};
+using trained = training<model, adamw>;
+
+// Links and devices of about equal weight for a small model; links so many times slower.
+cluster slow_cluster(double slow) {
+  cluster c = preset::dgx_a100(1);
+  c.devices[0].count = 4;
+  c.kinds[0].flops = {{"f32", 1e9}};
+  c.kinds[0].memory_bandwidth = 1e9;
+  c.kinds[0].flops_efficiency.reset();
+  c.kinds[0].memory_efficiency.reset();
+  c.links[0].seconds_per_byte = slow * 1e-9;
+  return c;
+}
+constraints all_schedules() {
+  return constrained<only::schedules<schedule_kind::one_f_one_b, schedule_kind::interleaved, schedule_kind::zero_bubble_h1,
+                                     schedule_kind::interlaced>>();
+}
+}  // namespace
+
+TEST_CASE(
+    "plans that are nearly the best are the best of their stages and schedules, and the first is the fastest as simulated") {
+  int others_first = 0, others = 0;
+  for (double slow : {1.0, 128.0, 500.0}) {
+    CAPTURE(slow);
+    const cluster on = slow_cluster(slow);
+    const constraints given = all_schedules();
+    const auto found = search<trained>(on, given);
+    // [near-best]
+    const std::vector<near_plan<trained>> near = near_best(found, on, given, {.within = 0.3, .most = 5});
+    // [/near-best]
+    REQUIRE(!near.empty());
+    CHECK(near.size() <= 5);
+    std::set<std::tuple<int, int, std::string>> seen;
+    bool found_is_there = false;
+    for (near_plan<trained> const& x : near) {
+      search_report const& why = x.found.why;
+      CAPTURE(why.stages);
+      CAPTURE(why.schedule);
+      CHECK(seen.insert({why.stages, why.devices_per_stage, why.schedule}).second);
+      CHECK(!x.found.plan.check());
+      CHECK(x.found.seconds >= found.lower_bound);
+      CHECK(x.found.seconds <= found.seconds * 1.3);
+      const simulation s = simulate<trained>(x.found.plan, on);
+      CHECK(x.seconds == s.seconds);
+      CHECK(x.memory == static_cast<double>(s.peak_bytes()));
+      CHECK(x.fits == s.fits());
+      const bool is_found = why.stages == found.why.stages && why.devices_per_stage == found.why.devices_per_stage &&
+                            why.schedule == found.why.schedule;
+      found_is_there = found_is_there || is_found;
+      if (!is_found) ++others;
+      if (x.fits) CHECK(near.front().seconds <= x.seconds);
+      // What the first search knew of the same stages and schedule is no better.
+      for (considered_configuration const& c : found.why.considered)
+        if (c.stages == why.stages && c.devices_per_stage == why.devices_per_stage && c.schedule == why.schedule)
+          CHECK(x.found.seconds >= c.lower_bound * (1 - 1e-9));
+    }
+    CHECK(found_is_there);
+    others_first += near.front().found.seconds > found.seconds;
+  }
+  CHECK(others > 3);
+  CHECK(others_first > 0);
+}
+
+TEST_CASE("with no room beside the best there is the found plan alone") {
+  const auto found = search<trained>(slow_cluster(1), all_schedules());
+  CHECK(near_best(found, slow_cluster(1), all_schedules(), {.within = 0.3, .most = 1}).size() == 1);
+  const auto alone = near_best(found, slow_cluster(1), all_schedules(), {.within = 0});
+  CHECK(alone.front().found.seconds <= found.seconds * (1 + 1e-9));
+}
