@@ -115,13 +115,14 @@ TEST_CASE("the page about a plan") {
                                                              {"ZeRO", true, false, std::numeric_limits<double>::infinity(),
                                                               std::numeric_limits<double>::infinity(), 5 << 20},
                                                              {"blocks that run again", false, true, 1, 1, 1 << 20},
-                                                             {"pipeline stages", true, true, 1.001, 1, 3 << 20}},
+                                                             {"pipeline stages", true, true, 1.001, 1, 3 << 20},
+                                                             {"ZeRO 2 and 3", true, true, 0.9, 0.9, 3 << 20}},
                                                .found_seconds = 1});
   for (
       const char* part :
       {">co-shard</td><td class=\"n\">1.50 s</td><td class=\"n\">50.0% more</td><td class=\"n\">1.25 s</td><td class=\"n\">3.00 MiB<",
        "no plan fits</span></td><td class=\"n\"></td><td class=\"n\">5.00 MiB would do<", "<td class=\"n muted\">not used<",
-       "at most 0.1% more"})
+       "no more than 0.1%, if anything", ">900.00 ms</td><td class=\"n\">faster, where the constraints allow it<"})
     CHECK_MESSAGE(ablated.find(part) != std::string::npos, part);
   CHECK(of_search.find("What each freedom is worth") == std::string::npos);
 

@@ -234,9 +234,7 @@ inline std::string ablations_of(plan_report_input const& in) {
       cells[3] = x.memory < 1e300 ? bytes(x.memory) + " would do" : "none would do";
     } else {
       cells[0] = duration(x.seconds);
-      cells[1] = x.seconds < in.found_seconds * 1.0005
-                     ? "as fast"
-                     : (x.lower_bound > in.found_seconds ? "" : "at most ") + percent(x.seconds / in.found_seconds - 1) + " more";
+      cells[1] = compared(x, in.found_seconds);
       cells[2] = duration(x.lower_bound);
       cells[3] = bytes(x.memory);
     }

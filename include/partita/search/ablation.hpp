@@ -3,7 +3,6 @@
 #pragma once
 #include <algorithm>
 #include <array>
-#include <cstdio>
 #include <functional>
 #include <string>
 #include <utility>
@@ -164,12 +163,7 @@ inline std::string describe(ablation const& x, double seconds) {
   if (!x.fits)
     return x.memory < spaces::infinite ? "no plan fits; " + detail::size_in_words(x.memory) + " would do"
                                        : "no plan, whatever the memory";
-  if (x.seconds < seconds * 0.9985) return detail::few(x.seconds) + " s: faster, where the constraints allow it";
-  if (x.seconds < seconds * 1.0005) return "as fast, to 0.05%";
-  char more[32];
-  std::snprintf(more, sizeof more, "%.1f%%", 100 * (x.seconds / seconds - 1));
-  if (x.lower_bound <= seconds) return "no more than " + std::string(more) + ", if anything";
-  return detail::few(x.seconds) + " s, " + more + " more";
+  return detail::few(x.seconds) + " s, " + compared(x, seconds);
 }
 
 }  // namespace partita
