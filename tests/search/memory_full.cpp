@@ -6,63 +6,40 @@
 #include <vector>
 
 #include <partita/cost/presets.hpp>
-#include <partita/program/lower.hpp>
-#include <partita/search/mcmc.hpp>
 #include <partita/search/search.hpp>
 
 #include "../../benchmarks/models/encoder_decoder.hpp"
 #include "../../benchmarks/models/gpt.hpp"
+#include "../support/drawn_points.hpp"
+#include "../support/number_of.hpp"
 
 using namespace partita;
 
 namespace {
-double lowered_bytes(graph_data const& g, plan_base const& plan) {
-  completed done;
-  if (const finding f = verify_plan(g, plan, done, false)) throw error(describe(f));
-  const lowering shared(g, plan, done, {});
-  double most = 0;
-  for (int rank = 0; rank < done.devices; ++rank) {
-    const program p = lower(shared, rank);
-    most = std::max(most, static_cast<double>(p.arena_bytes + p.state_bytes));
-  }
-  return most;
-}
 bool runs_in_turns(spaces::plan_space const& space, spaces::choice const& x) {
   for (spaces::stage_choice const& s : x.stages)
     for (std::size_t i = 0; i < s.segments.size(); ++i)
       if (space.way(s.begin + static_cast<int>(i), s.segments[i].variant).turns > 1) return true;
   return false;
 }
-// How much more than it holds is counted for a plan, at the most.
+// How much more than it holds is counted for a plan, at the most: of `points` in a long run, of two fifths in others.
 template <class Model>
 double try_points(Model const& model, std::vector<binding> const& sizes, unsigned seed, int points, constraints const& given) {
   using training_type = training<Model, adamw, clip_norm>;
   const plan<training_type> empty(training_type{model, {}, {}, {}}, sizes);
   const costs k(preset::dgx_a100(1));
   const spaces::plan_space space(empty.traced(), empty.traced().forward_count, k, given);
-  std::mt19937 random(seed);
   double closest = spaces::infinite, farthest = 0;
-  for (int i = 0; i < points; ++i) {
-    const int c = std::uniform_int_distribution<int>(0, static_cast<int>(space.of().configurations.size()) - 1)(random);
-    const spaces::shape s = space.of().make_shape(space.of().configurations[static_cast<std::size_t>(c)].shape);
-    const spaces::choice x = spaces::random_choice(space.of(), s, c, random);
-    if (!x.found()) continue;
+  const int all = static_cast<int>(testing::drawn(static_cast<unsigned>(points * 2 / 5), static_cast<unsigned>(points)));
+  testing::at_drawn_points(space, seed, all, [&](spaces::shape const& s, spaces::choice const& x) {
+    if (!given.coshard.empty() && !runs_in_turns(space, x)) return;
     plan_base p(empty.traced());
     spaces::chosen(space, x)(p);
-    if (!given.coshard.empty() &&
-        (!runs_in_turns(space, x) || spaces::time_and_memory(space.of(), s, x).time > spaces::changes::impossible))
-      continue;
-    const double counted = spaces::time_and_memory(space.of(), s, x).memory, held = lowered_bytes(empty.traced(), p);
-    CAPTURE(i);
-    CAPTURE(s.devices);
-    CAPTURE(s.micro_batches);
-    CAPTURE(space.of().configurations[static_cast<std::size_t>(c)].stages);
-    CAPTURE(static_cast<int>(
-        space.shapes()[static_cast<std::size_t>(space.of().configurations[static_cast<std::size_t>(c)].shape)].schedule.kind));
+    const double counted = spaces::time_and_memory(space.of(), s, x).memory, held = testing::lowered_bytes(empty.traced(), p);
     CHECK(held <= counted);
     closest = std::min(closest, counted / held);
     farthest = std::max(farthest, counted / held);
-  }
+  });
   MESSAGE("counted over held: " << closest << " to " << farthest);
   return farthest;
 }

@@ -7,10 +7,10 @@
 
 #include <partita/cost/presets.hpp>
 #include <partita/planning.hpp>
-#include <partita/program/lower.hpp>
-#include <partita/search/mcmc.hpp>
 #include <partita/search/search.hpp>
 #include <partita/simulate/simulate.hpp>
+
+#include "../support/drawn_points.hpp"
 
 using namespace partita;
 
@@ -158,29 +158,15 @@ TEST_CASE("points with orders of one's own verify, and hold no more than is coun
   given.stages = {2, 3, 4};
   given.micro_batches = {4, 8, 16};
   const spaces::plan_space space(empty.traced(), empty.traced().forward_count, k, given);
-  std::mt19937 random(5);
   double closest = spaces::infinite;
-  for (int i = 0; i < 40; ++i) {
-    const int c = std::uniform_int_distribution<int>(0, static_cast<int>(space.of().configurations.size()) - 1)(random);
-    const spaces::shape s = space.of().make_shape(space.of().configurations[static_cast<std::size_t>(c)].shape);
-    const spaces::choice x = spaces::random_choice(space.of(), s, c, random);
-    if (!x.found()) continue;
+  testing::at_drawn_points(space, 5, 40, [&](spaces::shape const& s, spaces::choice const& x) {
     plan_base p(empty.traced());
     spaces::chosen(space, x)(p);
-    completed done;
-    REQUIRE(!verify_plan(empty.traced(), p, done, false));
-    const lowering shared(empty.traced(), p, done, {});
-    double held = 0;
-    for (int rank = 0; rank < done.devices; ++rank) {
-      const program of = lower(shared, rank);
-      held = std::max(held, static_cast<double>(of.arena_bytes + of.state_bytes));
-    }
-    const double counted = spaces::time_and_memory(space.of(), s, x).memory;
-    CAPTURE(i);
-    CAPTURE(
-        space.shapes()[static_cast<std::size_t>(space.of().configurations[static_cast<std::size_t>(c)].shape)].schedule.own.name);
+    const double counted = spaces::time_and_memory(space.of(), s, x).memory, held = testing::lowered_bytes(empty.traced(), p);
+    spaces::configuration const& c = space.of().configurations[static_cast<std::size_t>(x.configuration)];
+    CAPTURE(space.shapes()[static_cast<std::size_t>(c.shape)].schedule.own.name);
     CHECK(held <= counted);
     closest = std::min(closest, counted / held);
-  }
+  });
   CHECK(closest < 1.5);
 }

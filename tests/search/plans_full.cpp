@@ -3,9 +3,9 @@
 
 #include <partita/cost/presets.hpp>
 #include <partita/ops/scale.hpp>
-#include <partita/search/mcmc.hpp>
 #include <partita/search/search.hpp>
 
+#include "../support/drawn_points.hpp"
 #include "../support/matrix.hpp"
 #include "../support/models/encoder_decoder.hpp"
 #include "../support/models/gpt.hpp"
@@ -48,17 +48,10 @@ template <class Model> void try_points(constraints const& given, unsigned seed, 
   testing::tried<Model> both(sizes);
   const costs k(small_cluster(6));
   const spaces::plan_space space(both.graph(), both.forward_ops(), k, given);
-  std::mt19937 random(seed);
-  int tried = 0;
-  for (int i = 0; i < points; ++i) {
-    const int c = std::uniform_int_distribution<int>(0, static_cast<int>(space.of().configurations.size()) - 1)(random);
-    const spaces::shape s = space.of().make_shape(space.of().configurations[static_cast<std::size_t>(c)].shape);
-    const spaces::choice x = spaces::random_choice(space.of(), s, c, random);
-    if (!x.found() || spaces::time_and_memory(space.of(), s, x).time > spaces::changes::impossible) continue;
-    ++tried;
+  const int tried = testing::at_drawn_points(space, seed, points, [&](spaces::shape const&, spaces::choice const& x) {
     const std::string found = both.fault([&](plan_base& plan) { spaces::chosen(space, x)(plan); });
-    CHECK_MESSAGE(found.empty(), "choice ", i, ": ", found);
-  }
+    CHECK_MESSAGE(found.empty(), found);
+  });
   CHECK(tried > points / 3);
 }
 }  // namespace
