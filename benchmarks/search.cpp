@@ -34,6 +34,7 @@ void search_gpt(benchmark::State& state, large_sizes const& s, pt::cluster const
     state.counters["gap"] = found.seconds / found.lower_bound - 1;
     state.counters["configurations"] = static_cast<double>(found.why.configurations);
     state.counters["solved"] = static_cast<double>(found.why.solved);
+    state.counters["eliminations"] = static_cast<double>(found.why.eliminations);
   }
   state.counters["tracing"] = seconds_of([&] { benchmark::DoNotOptimize(pt::plan<gpt3>(model, s.bindings())); });
   const pt::plan<gpt3> traced(model, s.bindings());
@@ -128,6 +129,43 @@ void evoformer_on_devices(benchmark::State& state) {
 BENCHMARK(evoformer_on_devices)->RangeMultiplier(2)->Range(4, 64)->Unit(benchmark::kMillisecond);
 void gpt_175b_on_1024(benchmark::State& state) { search_gpt(state, {}, 128); }
 BENCHMARK(gpt_175b_on_1024)->Unit(benchmark::kMillisecond);
+// What an expert knows, one thing at a time, then all together.
+struct known {
+  char const* what;
+  pt::constraints of_175b, of_6_7b;
+};
+std::vector<known> all_known() {
+  using namespace pt;
+  using only::stages, only::micro_batches, only::zero, only::axes, only::recompute, only::devices_per_stage;
+  std::vector<known> all{
+      {"nothing", {}, {}},
+      {"stages", constrained<stages<8, 16>>(), constrained<stages<1, 2>>()},
+      {"micro_batches", constrained<micro_batches<48, 64>>(), constrained<micro_batches<4, 8>>()},
+      {"devices_per_stage", constrained<devices_per_stage<64, 128>>(), constrained<devices_per_stage<8, 16>>()},
+      {"axes", constrained<axes<"block.*", head, benchmark_model::inner, sample>>(), {}},
+      {"zero", constrained<zero<1>>(), constrained<zero<1>>()},
+      {"recompute", constrained<recompute<recompute_rule::never>>(), constrained<recompute<recompute_rule::never>>()},
+  };
+  all[4].of_6_7b = all[4].of_175b;
+  known together{"all of these", {}, {}};
+  for (known const& x : all) {
+    together.of_175b.narrow(x.of_175b);
+    together.of_6_7b.narrow(x.of_6_7b);
+  }
+  all.push_back(together);
+  return all;
+}
+const bool constrained_registered = [] {
+  for (known const& x : all_known()) {
+    benchmark::RegisterBenchmark((std::string("gpt_175b_on_1024_knowing/") + x.what).c_str(), [given = x.of_175b](auto& state) {
+      search_gpt(state, {}, 128, given);
+    })->Unit(benchmark::kMillisecond);
+    benchmark::RegisterBenchmark((std::string("gpt_6_7b_on_16_knowing/") + x.what).c_str(), [given = x.of_6_7b](auto& state) {
+      search_gpt(state, of_layers(32), 2, given);
+    })->Unit(benchmark::kMillisecond);
+  }
+  return true;
+}();
 // The search alone from a plan, which is read first: 0, an expert's (8 stages, 16 x data, 8 x tensor, 64 micro-batches,
 // ZeRO 1); 1, the best. `without`: what is looked at without a start.
 void gpt_175b_from_a_plan(benchmark::State& state) {
