@@ -48,6 +48,7 @@ class chosen {
     bool alone;     // and that there is one reader
     bool shared[grid_dimensions];
     std::vector<int> read_through{};
+    std::vector<given_out> outputs{};
   };
   int stages() const { return static_cast<int>(x_.stages.size()); }
   int chunks() const { return shape_.schedule.chunks; }
@@ -128,7 +129,7 @@ class chosen {
       for (std::size_t w = 0; w < x.weights.size(); ++w) {
         const bool in_turns = shape_.micro_batches > 1 || how.in_turns(x);
         take_weight(plan, x.weights[w], c,
-                    {-1, zero_of(v.op, static_cast<int>(w), v), grid, in_turns, x.weights[w].alone(), {}, {}}, part, part_of);
+                    {-1, zero_of(v.op, static_cast<int>(w), v), grid, in_turns, x.weights[w].alone(), {}, {}, {}}, part, part_of);
       }
       take_sources(plan, x, c, grid, part, part_of);
     }
@@ -162,6 +163,7 @@ class chosen {
     z.parameter = w.op;
     z.stage = w.alone() ? z.stage : std::min(z.stage, 2);
     z.read_through = w.read_through;
+    z.outputs = w.outputs;
     const bool first = place(w.op);
     for (int d = 0; d < grid_dimensions; ++d) {
       const int letter = c[static_cast<std::size_t>(d)];
@@ -173,6 +175,11 @@ class chosen {
           if (first) cut(plan, w.op, a, grid, d);
         }
     }
+    for (given_out const& out : w.outputs)
+      if (place(out.op))
+        cut_output(plan, out, grid, [&](int d, int axis) {
+          return c[static_cast<std::size_t>(d)] >= 0 && w.letter[axis] == c[static_cast<std::size_t>(d)];
+        });
     if (first && w.trained && z.stage > 0 && (z.shared[0] || z.shared[1])) zero_.push_back(z);
     for (int op : w.read_through) {
       if (!place(op)) continue;
@@ -183,6 +190,12 @@ class chosen {
             for (int l = 0; l < f.dim_count; ++l)
               if (!f.dims[l].whole && f.dims[l].axis->id == g.ops[w.op].info->dims[a].axis->id) cut(plan, op, l, grid, d);
     }
+  }
+  // Along those axes of its parameter that a dimension of the grid cuts.
+  template <class Cuts> static void cut_output(plan_base& plan, given_out const& out, extents const& grid, Cuts&& cuts) {
+    for (int d = 0; d < grid_dimensions; ++d)
+      for (int l = 0; l < out.as.info->dim_count; ++l)
+        if (out.as.letter[l] >= 0 && !out.as.info->dims[l].whole && cuts(d, out.as.letter[l])) cut(plan, out.op, l, grid, d);
   }
   // Inputs of the model lie as their first reader wants them.
   void take_sources(plan_base& plan, searched_op const& x, cut_option const& c, extents const& grid, int part,
@@ -256,6 +269,9 @@ class chosen {
     for (int op : z.read_through)
       for (int l = 0; l < g.ops[op].info->dim_count; ++l)
         if (g.ops[op].info->dims[l].axis->id == along->id && !g.ops[op].info->dims[l].whole) cut_by_all(op, l);
+    for (given_out const& out : z.outputs)
+      cut_output(plan, out, z.grid,
+                 [&](int d, int a) { return z.shared[d] && z.grid[static_cast<std::size_t>(d)] > 1 && a == axis; });
     if (!z.in_turns)
       for (int through : z.read_through)
         for (int op : caused[static_cast<std::size_t>(through)])

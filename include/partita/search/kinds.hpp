@@ -54,6 +54,8 @@ inline std::vector<std::int64_t> signature(graph_data const& g, segment const& s
       put(w.readers);
       for (double bytes : {w.stored_bytes, w.used_bytes, w.gradient_bytes, w.term_bytes}) put(bytes);
       put(w.conversions.size());
+      put(w.outputs.size());
+      for (given_out const& out : w.outputs) put(reinterpret_cast<std::intptr_t>(out.as.info));
       put(w.term_conversions.size());
       put(w.trained);
       put(w.updates.size());

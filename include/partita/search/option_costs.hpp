@@ -165,7 +165,7 @@ class option_costs {
     r.step += how_.micro_batches * filled;
     const double backward = std::min(filled, r.backward);
     r.backward -= backward;
-    r.forward -= filled - backward;
+    r.forward = std::max(0.0, r.forward - (filled - backward));  // sums round
   }
   bool in_turns(int turns) const { return turns > 1 || how_.micro_batches > 1; }
   // Where there are many terms of a parameter's gradient, made in turns or by micro-batches, each is converted to the type in
@@ -197,6 +197,18 @@ class option_costs {
     for (int d = 0; d < u.info->dim_count; ++d) extents[d] = u.letter[d] >= 0 ? pieces[u.letter[d]] : u.wholes[d];
     if (parts > 1 && u.info->dim_count > 0) extents[0] = ceiling(extents[0], parts);
     return grid_.of().op(*u.info, extents, 0, -1, accumulates);
+  }
+  // Bytes of one of `parts` of a device's piece of a parameter that the model gives out: a copy, as the parameter changes.
+  static double output_of_weight(given_out const& out, std::size_t const* pieces, int parts) {
+    std::size_t extents[max_dims]{};
+    bool of_axes = false;
+    for (int d = 0; d < out.as.info->dim_count; ++d) {
+      const int axis = out.as.letter[d];
+      extents[d] = axis >= 0 ? pieces[axis] : out.as.wholes[d];
+      of_axes = of_axes || axis >= 0;
+    }
+    operand const& as = out.as.info->outputs[0];
+    return elements_of(as, extents) * static_cast<double>(size_of(as.type)) / (of_axes ? parts : 1);
   }
   double all_reduced(searched_weight const& w) const {
     constexpr bool everywhere[grid_dimensions]{true, true};
@@ -254,6 +266,7 @@ class option_costs {
       shares = shares || (pieces[static_cast<std::size_t>(a)] == whole && whole >= static_cast<std::size_t>(replicas));
     }
     const bool stored_cut = w.trained && w.owned && w.alone() && zero >= 3 && shares && replicas > 1;
+    for (given_out const& out : w.outputs) r.held += output_of_weight(out, pieces.data(), stored_cut ? replicas : 1);
     for (caused_op const& u : w.conversions) r.step += seconds_by_axes(u, pieces.data(), stored_cut ? replicas : 1);
     if (!many_terms)  // one that is cut as it is received is converted after that
       for (caused_op const& t : w.term_conversions)

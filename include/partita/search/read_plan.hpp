@@ -2,14 +2,13 @@
 #pragma once
 #include <algorithm>
 #include <map>
-#include <memory>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <partita/search/chosen.hpp>
-#include <partita/search/grid_solver.hpp>
+#include <partita/search/narrowed.hpp>
 #include <partita/search/same_plan.hpp>
 
 #include <partita/core/begin_planning_code.hpp>
@@ -118,41 +117,37 @@ class plan_reader {
            s.schedule.spreads() == spreads_;
   }
 
-  // Stages in the order of the chain: chunks are dealt by `chosen`.
+  // Stages in the order of the chain: chunks are dealt by `chosen`. Of what the plan leaves open the fastest that fits; where
+  // nothing fits, the fastest.
   choice point_in(int number, int way_to_spread) {
     configuration const& c = p_.configurations[static_cast<std::size_t>(number)];
     const shape s = p_.make_shape(c.shape);
-    choice x;
-    x.configuration = number;
-    x.spread = way_to_spread;
-    std::vector<std::vector<std::vector<options>>> allowed;  // per stage, segment, variable
+    std::vector<told_stage> told;
     for (int stage = 0, begin = 0; stage < stages_; ++stage) {
       std::vector<int> read_from;
       for (std::size_t i = 0; i < stage_of_.size(); ++i)
         if (stage_of_[i] == stage) read_from.push_back(static_cast<int>(i));
-      x.stages.push_back({begin, grid_of(info_of(c), stage, read_from), {}});
-      allowed.emplace_back();
+      if (begin > 0 && !p_.begins(begin, stages_)) return {};
+      told.push_back({begin, grids_of(info_of(c), stage, read_from)});
       for (int from : read_from) {
-        const std::size_t place = static_cast<std::size_t>(begin) + x.stages.back().segments.size();
-        if (p_.chain[place] != p_.chain[static_cast<std::size_t>(from)]) return {};  // its table is of another kind
-        if (space_.spreads(from, info_of(c))) {                                      // as the stages see it, in any layouts
-          x.stages.back().segments.emplace_back();
-          allowed.back().emplace_back();
-          continue;
-        }
-        x.stages.back().segments.push_back({variant_of(from, s, x.stages.back().grid), {}});
-        table_key const& key = space_.key_of(from, info_of(c), x.stages.back().grid, x.stages.back().segments.back().variant);
-        allowed.back().push_back(allowed_by(from, key, info_of(c), x.stages.back().grid));
+        const int place = begin++;
+        if (!p_.lies(place, stage, s.devices)) return {};
+        const int kind = p_.chain[static_cast<std::size_t>(place)];
+        if (kind != p_.chain[static_cast<std::size_t>(from)]) return {};  // its table is of another kind
+        told_segment& x = told.back().segments.emplace_back();
+        if (space_.spreads(from, info_of(c))) continue;  // as the stages see it, in any layouts
+        x.variant = variant_of(from, s.grids.front().kinds[static_cast<std::size_t>(kind)].size());
+        for (int g : told.back().grids)
+          x.options.push_back(allowed_by(from, space_.key_of(from, info_of(c), g, x.variant), info_of(c), g));
       }
-      begin += static_cast<int>(read_from.size());
-      const int first = x.stages.back().begin;
-      if (first > 0 && !p_.begins(first, stages_)) return {};
-      for (int i = first; i < begin; ++i)
-        if (!p_.lies(i, stage, s.devices)) return {};
     }
-    for (const bool lean : {false, true})
-      if (cheapest(s, c, allowed, lean, x) && (lean || time_and_memory(p_, s, x).fits)) return x;
-    return {};
+    const choice best = narrowed(p_, s, number, way_to_spread, told).best();
+    if (best.found()) return best;
+    shape roomy = s;
+    problem free = p_;
+    free.limit = infinite;
+    for (grid_choice& g : roomy.grids) g.limit = infinite;
+    return narrowed(free, roomy, number, way_to_spread, told).best();
   }
   static std::vector<cut_in_space> cuts_of(cut_option const& c, int outer, int inner) {
     std::vector<cut_in_space> r;
@@ -161,29 +156,30 @@ class plan_reader {
     sort_cuts(r);
     return r;
   }
-  // The grid on which the most ops are cut as they are.
-  int grid_of(plan_space::shape_info const& s, int stage, std::vector<int> const& segments) const {
-    int best = 0;
+  // Grids on which the most ops are cut as they are.
+  std::vector<int> grids_of(plan_space::shape_info const& s, int stage, std::vector<int> const& segments) const {
+    std::vector<int> best;
     long most = -1;
     for (std::size_t g = 0; g < s.grids.size(); ++g) {
       if (!s.may_have(stage, static_cast<int>(g))) continue;
-      const auto [outer, inner] = s.grids[g];
       long fits = 0;
       for (int i : segments)
-        for (searched_op const& x : segment_of(i).ops) {
-          if (space_.spreads(i, s)) continue;
-          std::vector<cut_in_space> const& cuts = lies(x.op).space;
-          fits += std::all_of(cuts.begin(), cuts.end(), [outer = outer, inner = inner](cut_in_space const& c) {
-            return c.pieces == outer * inner || (c.stride == 1 ? c.pieces == inner : c.pieces == outer && c.stride == inner);
-          });
-        }
-      if (fits <= most) continue;
+        for (searched_op const& x : segment_of(i).ops)
+          fits += !space_.spreads(i, s) && may_lie_on(s.grids[g].first, s.grids[g].second, lies(x.op).space);
+      if (fits < most) continue;
+      if (fits > most) best.clear();
       most = fits;
-      best = static_cast<int>(g);
+      best.push_back(static_cast<int>(g));
     }
     return best;
   }
-  int variant_of(int number, shape const& s, int grid) const {
+  // One letter may be cut along both dimensions of a grid, which is one cut here.
+  static bool may_lie_on(int outer, int inner, std::vector<cut_in_space> const& cuts) {
+    return std::all_of(cuts.begin(), cuts.end(), [outer, inner](cut_in_space const& c) {
+      return c.pieces == outer * inner || (c.stride == 1 ? c.pieces == inner : c.pieces == outer && c.stride == inner);
+    });
+  }
+  int variant_of(int number, std::size_t variants) const {
     way_to_run read;
     bool rest = true;
     for (searched_op const& x : segment_of(number).ops) {
@@ -196,10 +192,8 @@ class plan_reader {
       rest = rest && again;
     }
     read.rest = read.turns == 1 || rest;
-    const int kind = p_.chain[static_cast<std::size_t>(number)];
-    const int variants = static_cast<int>(s.grids[static_cast<std::size_t>(grid)].kinds[static_cast<std::size_t>(kind)].size());
     int best = 0;
-    for (int v = variants; v-- > 0;) {
+    for (int v = static_cast<int>(variants); v-- > 0;) {
       const way_to_run way = space_.way(number, v);
       if (way.again == read.again && way.turns == read.turns && way.rest == read.rest) return v;
       if (way.again == read.again) best = v;
@@ -248,75 +242,6 @@ class plan_reader {
     if (!squares && !sums) all.push_back(1);
     if (squares || sums || !squared) all.push_back(2);
     if (all.back() == 2 && !w.alone()) all.push_back(3);  // it is 2 there
-    return all;
-  }
-
-  // Fills in the cheapest options: in time, as if all of it were worked on by one stage; or, `lean`, in memory.
-  bool cheapest(shape const& s, configuration const& c, std::vector<std::vector<std::vector<options>>> const& allowed, bool lean,
-                choice& x) {
-    struct passed {
-      eliminator* by;
-      weights w;
-      std::vector<int> entry, before;  // per exit the entry; per entry the exit before
-    };
-    std::vector<passed> way;
-    std::map<std::pair<std::pair<table const*, in_flight_counts>, std::vector<options>>, std::unique_ptr<eliminator>> known;
-    std::vector<double> left;
-    for (std::size_t k = 0; k < x.stages.size(); ++k) {
-      stage_choice const& stage = x.stages[k];
-      const in_flight_counts in_flight =
-          lean ? c.schedule.in_flight(static_cast<int>(k), stages_, s.micro_batches) : in_flight_counts{};
-      const aim a = lean ? aim{0, 0} : aim{static_cast<double>(s.micro_batches), 1};
-      for (std::size_t i = 0; i < stage.segments.size(); ++i) {
-        const int kind = p_.chain[static_cast<std::size_t>(stage.begin) + i];
-        variant const& v = s.grids[static_cast<std::size_t>(stage.grid)]
-                               .kinds[static_cast<std::size_t>(kind)][static_cast<std::size_t>(stage.segments[i].variant)];
-        auto& by = known[{{v.costs.get(), in_flight}, allowed[k][i]}];
-        if (!by) by = std::make_unique<eliminator>(*v.costs, nullptr, without(*v.costs, allowed[k][i]));
-        way.push_back({by.get(), grid_solver::weigh(a, lean ? 1 : 0, in_flight, v.replays), {}, {}});
-        passed& at = way.back();
-        matrix const& through = by->run(at.w);
-        std::vector<double> entered(static_cast<std::size_t>(through.rows), k + i == 0 ? 0.0 : infinite);
-        at.before.assign(entered.size(), 0);
-        for (int e = 0; e < through.rows && k + i > 0; ++e)
-          for (int j = i > 0 ? e : 0; j < (i > 0 ? e + 1 : static_cast<int>(left.size())); ++j) {
-            const double crossing = i > 0 ? 0 : a.time * s.crossing(x.stages[k - 1].grid, stage.grid, kind, j, e),
-                         sum = left[static_cast<std::size_t>(j)] + crossing;
-            if (sum >= entered[static_cast<std::size_t>(e)]) continue;
-            entered[static_cast<std::size_t>(e)] = sum;
-            at.before[static_cast<std::size_t>(e)] = j;
-          }
-        left.assign(static_cast<std::size_t>(through.columns), infinite);
-        at.entry.assign(left.size(), 0);
-        for (int e = 0; e < through.rows; ++e)
-          for (int j = 0; j < through.columns; ++j)
-            if (const double sum = entered[static_cast<std::size_t>(e)] + through(e, j);
-                sum < left[static_cast<std::size_t>(j)]) {
-              left[static_cast<std::size_t>(j)] = sum;
-              at.entry[static_cast<std::size_t>(j)] = e;
-            }
-      }
-    }
-    const auto last = std::min_element(left.begin(), left.end());
-    if (*last == infinite) return false;
-    int exit = static_cast<int>(last - left.begin());
-    std::size_t at = way.size();
-    for (std::size_t k = x.stages.size(); k-- > 0;)
-      for (std::size_t i = x.stages[k].segments.size(); i-- > 0;) {
-        passed const& here = way[--at];
-        const int entry = here.entry[static_cast<std::size_t>(exit)];
-        here.by->run(here.w);
-        x.stages[k].segments[i].options = here.by->decode(entry, exit);
-        exit = here.before[static_cast<std::size_t>(entry)];
-      }
-    return true;
-  }
-  static std::vector<eliminator::left_out> without(table const& t, std::vector<options> const& allowed) {
-    std::vector<eliminator::left_out> all;
-    for (std::size_t v = 0; v < allowed.size(); ++v)
-      for (int o = 0; o < t.options[v] && !allowed[v].empty(); ++o)
-        if (std::find(allowed[v].begin(), allowed[v].end(), o) == allowed[v].end())
-          all.push_back({v, static_cast<std::size_t>(o)});
     return all;
   }
 

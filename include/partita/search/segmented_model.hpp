@@ -23,6 +23,12 @@ struct caused_op {
                                    // copy
   bool operator==(caused_op const&) const = default;
 };
+// An output of the model that is a parameter, or a cast or view of it: it lies as the parameter does.
+struct given_out {
+  int op = -1;
+  caused_op as{};  // the parameter's axes are its letters
+  bool operator==(given_out const&) const = default;
+};
 struct searched_weight {
   int op = -1;                    // the parameter
   std::vector<int> read_through;  // casts and views of it, which lie as it does
@@ -35,6 +41,7 @@ struct searched_weight {
   // Letters of all these are the parameter's axes.
   std::vector<caused_op> updates;
   std::vector<caused_op> conversions;       // to the type of use, once a step; the first that reads them has them
+  std::vector<given_out> outputs;           // of the model; the first reader has them
   std::vector<caused_op> term_conversions;  // of a term of the gradient, made by this reader, to the type in which it is summed
   bool trained = false;
   bool operator==(searched_weight const&) const = default;
@@ -128,6 +135,7 @@ class segment_ops {
       for (searched_weight& w : x.weights) {
         w.op += distance_.ops;
         for (int& through : w.read_through) through += distance_.ops;
+        for (given_out& out : w.outputs) out.op += distance_.ops;
       }
     }
     ops_ = mine;
@@ -155,6 +163,7 @@ struct segmented_model {
   std::size_t samples = 1;  // the batch's extent
   std::vector<segment> segments;
   std::vector<int> first_of_kind;        // a segment of each kind
+  double unread = 0;                     // bytes of parameters and inputs that no op of the chain reads: the first stage has them
   std::vector<searched_tensor> tensors;  // by tensor id of the graph, of those that forward ops make; filled for activations
 };
 

@@ -7,6 +7,7 @@
 
 #include <partita/core/words.hpp>
 #include <partita/grad/training.hpp>
+#include <partita/search/beside_chain.hpp>
 #include <partita/search/repeated_blocks.hpp>
 #include <partita/search/segmented_model.hpp>
 
@@ -41,6 +42,9 @@ class segmenter {
     }
     find_shared_weights();
     find_given(m_);
+    const beside_chain beside(g_, forward_, caused_);
+    beside.find_outputs(m_);
+    beside.find_unread(m_, [&](int op) { return segment_of_[at(op)] >= 0; });
     find_crossings();
     join_tied_boundaries();
     find_reads_inside(m_);

@@ -95,6 +95,7 @@ inline table place_of_spread(segment const& s, segmented_model const& m, cut_opt
   std::vector<cost> entries, exits;
   for (cut_option const& c : first ? none : edges) {
     cost& x = entries.emplace_back();
+    if (first) x.held = m.unread;
     for (int tensor : s.enters) {
       x.entry += share(tensor, c);
       if (!last) continue;

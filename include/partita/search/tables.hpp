@@ -95,6 +95,7 @@ class table_builder {
       std::vector<cost> own;
       for (cut_option const& c : cuts) {
         cost x;
+        if (first) x.held = m_.unread;
         for (int tensor : s.enters) x.entry += cuts_.bytes_of(tensor) * grid_.share(cuts_.boundary_lies(tensor, c));
         own.push_back(x);
       }
@@ -218,15 +219,18 @@ class table_builder {
           for (std::size_t j = 0; j < want.size(); ++j, ++at) {
             cost& c = costs[at];
             c.forward = times * change.seconds(have[i], want[j]);
-            if (c.forward > 0) {
-              c.transient = bytes / times * grid_.share(want[j]);
-              if (how_kept.kept) c.kept = c.transient;
-              if (how_kept.waits) c.waiting = c.transient;
+            if (c.forward > 0) {  // what is sent, what arrives, and what it is packed in on the way
+              const double sent = bytes / times * grid_.share(have[i]), arrives = bytes / times * grid_.share(want[j]);
+              c.transient = sent + (how_kept.kept ? 1 : 2) * arrives;
+              if (how_kept.kept) c.kept = arrives;
+              if (how_kept.waits) c.waiting = arrives;
             } else if (how_kept.first) {
               if (how_kept.kept && !as_made.empty()) c.kept = as_made[i];
               if (how_kept.waits && !as_it_waits.empty()) c.waiting = as_it_waits[i];
             }
             if (about.differentiable) c.backward = times * change.seconds(back[j], back_to[i]);
+            if (c.backward > 0)
+              c.transient = std::max(c.transient, bytes / times * (2 * grid_.share(back[j]) + grid_.share(back_to[i])));
             if (!how_kept.copies.empty() && !(how_kept.first && x.from_op >= 0 && back[j] == back_to[i])) {
               c.waiting += how_kept.copies[j];
               c.held += how_kept.copies[j];
@@ -241,6 +245,9 @@ class table_builder {
           }
         return costs;
       };
+      for (use const& u : x.readers)
+        if (s.ops[static_cast<std::size_t>(u.op)].info->is_output)
+          join(from, variable_of[static_cast<std::size_t>(u.op)], given_out(x.tensor, made_as, reader_lies(u, false)));
       if (users == 1 && !x.leaves) {
         use const& u = x.readers.front();
         join(from, variable_of[static_cast<std::size_t>(u.op)],
@@ -318,6 +325,20 @@ class table_builder {
   }
 
  private:
+  // What is given out is changed once a step, of all micro-batches: till then it is there as it is made, and what it is sent from
+  // and arrives in beside it. Where it is made as it is given out its bytes count with the op that gives it out.
+  std::vector<cost> given_out(int tensor, std::vector<lies> const& made, std::vector<lies> const& wanted) const {
+    const double bytes = cut_options::bytes_of(m_.tensors[static_cast<std::size_t>(tensor)], m_.samples);
+    std::vector<cost> costs;
+    for (lies const& have : made)
+      for (lies const& want : wanted) {
+        cost& c = costs.emplace_back();
+        if (have == want) continue;
+        c.held = bytes * grid_.share(have);
+        c.transient = 2 * bytes * std::max(grid_.share(have), grid_.share(want));
+      }
+    return costs;
+  }
   static bool same_on(int axis, lies const& a, lies const& b) {
     for (std::size_t d = 0; d < grid_dimensions; ++d)
       if ((a.by[d] == axis) != (b.by[d] == axis)) return false;
