@@ -55,6 +55,29 @@ struct expert_options {
   int part = 0, parts = 1;    // a grid that takes long is looked at in so many parts: this one
 };
 
+// Every way to share so many devices and samples.
+inline std::vector<expert_cuts> expert_cuts_of(int devices, int samples, expert_options const& how = {}) {
+  std::vector<expert_cuts> all;
+  for (int tensor = 1; tensor <= std::min(how.most_tensor, devices); tensor *= 2)
+    for (int stages = 1; stages * tensor <= devices; stages *= 2) {
+      if (devices % (stages * tensor) != 0) continue;
+      const int data = devices / (stages * tensor);
+      if (samples % data != 0) continue;
+      std::vector<int> micro = how.micro_batches;
+      if (micro.empty())
+        for (int m = 1; m <= samples / data; m *= 2)
+          if (samples / data % m == 0) micro.push_back(m);
+      for (int m : micro)
+        for (int zero : how.zero)
+          for (int options = 0; options < 4; ++options) {
+            const expert_cuts cuts{stages, data, tensor, m, zero, (options & 1) != 0, (options & 2) != 0};
+            if ((zero > 0 && data == 1) || (cuts.sequence && tensor == 1) || (stages > 1 && m < stages)) continue;
+            all.push_back(cuts);
+          }
+    }
+  return all;
+}
+
 // Every expert plan of all devices of a cluster, the fastest that fits first. Plans that the model has no axes or blocks
 // for are left out. Throws error where there is no such part.
 template <class Model> std::vector<expert_plan> expert_grid(cluster const& c, as_training<Model> const& model = {},
@@ -90,23 +113,8 @@ template <class Model> std::vector<expert_plan> expert_grid(cluster const& c, as
       least.seconds = std::max(least.seconds, least_in_order(p.traced(), p, done, k));
     all.push_back({cuts, least.seconds, least.bytes, false, false});
   };
-  for (int tensor = 1; tensor <= std::min(how.most_tensor, devices); tensor *= 2)
-    for (int stages = 1; stages * tensor <= devices; stages *= 2) {
-      if (devices % (stages * tensor) != 0) continue;
-      const int data = devices / (stages * tensor);
-      if (samples % data != 0) continue;
-      std::vector<int> micro = how.micro_batches;
-      if (micro.empty())
-        for (int m = 1; m <= samples / data; m *= 2)
-          if (samples / data % m == 0) micro.push_back(m);
-      for (int m : micro)
-        for (int zero : how.zero)
-          for (int options = 0; options < 4; ++options) {
-            const expert_cuts cuts{stages, data, tensor, m, zero, (options & 1) != 0, (options & 2) != 0};
-            if ((zero > 0 && data == 1) || (cuts.sequence && tensor == 1) || (stages > 1 && m < stages)) continue;
-            if (is_of_part()) add(cuts);
-          }
-    }
+  for (expert_cuts const& cuts : expert_cuts_of(devices, samples, how))
+    if (is_of_part()) add(cuts);
   auto sort = [&] {  // what is known to fit first; by time or its bound
     std::stable_sort(all.begin(), all.end(), [](expert_plan const& a, expert_plan const& b) {
       return a.fits != b.fits ? a.fits : a.seconds < b.seconds;

@@ -25,7 +25,8 @@ struct pair {
 };
 struct table {
   BOOST_HANA_DEFINE_STRUCT(table, (std::vector<std::vector<std::vector<double>>>, variables),  // [variable][option]: a cost
-                           (std::vector<space_file::pair>, pairs));
+                           (std::vector<space_file::pair>, pairs),
+                           (std::optional<std::vector<std::string>>, names));  // of variables
 };
 struct variant {
   BOOST_HANA_DEFINE_STRUCT(variant, (int, table), (bool, replays));
@@ -47,11 +48,14 @@ struct configuration {
                            (std::optional<std::vector<int>>, in_flight));                     // by stage, where it is told
 };
 struct document {
-  BOOST_HANA_DEFINE_STRUCT(document, (std::string, format), (int, version), (std::string, about), (std::vector<int>, chain),
-                           (std::vector<int>, may_begin),                            // 0 or 1; absent: with any
-                           (std::optional<std::vector<int>>, blocks),                // absent: stages of any lengths
-                           (std::optional<std::vector<std::vector<int>>>, regions),  // first and last device; absent: any
-                           (std::optional<double>, limit),                           // absent: none
+  BOOST_HANA_DEFINE_STRUCT(document, (std::string, format), (int, version), (std::string, about),
+                           (std::optional<std::string>, model), (std::optional<std::string>, cluster),  // it is made from
+                           (std::optional<std::string>, constraints),
+                           (std::optional<std::vector<std::string>>, segments),       // their names
+                           (std::vector<int>, chain), (std::vector<int>, may_begin),  // 0 or 1; absent: with any
+                           (std::optional<std::vector<int>>, blocks),                 // absent: stages of any lengths
+                           (std::optional<std::vector<std::vector<int>>>, regions),   // first and last device; absent: any
+                           (std::optional<double>, limit),                            // absent: none
                            (std::vector<space_file::table>, tables), (std::vector<space_file::shape>, shapes),
                            (std::vector<space_file::configuration>, configurations),
                            (std::vector<double>, times),  // of every choice, in the order of brute force
@@ -74,16 +78,15 @@ inline space_file::document describe_space(problem const& p, std::string about) 
   if (!p.regions.empty()) d.regions.emplace();
   for (device_range const& r : p.regions) d.regions->push_back({r.first, r.last});
   if (p.limit != infinite) d.limit = p.limit;
-  std::vector<std::pair<table const*, std::shared_ptr<table const>>> known;
+  std::vector<std::pair<std::shared_ptr<table const>, int>> known;  // and where it stands: tables that are equal stand once
   auto list = [](cost const& c) {
     std::vector<double> all{c.forward, c.backward, c.step, c.held, c.entry, c.kept, c.transient};
     if (c.waiting != 0) all.push_back(c.waiting);
     return all;
   };
   auto number = [&](std::shared_ptr<table const> const& t) {
-    for (std::size_t i = 0; i < known.size(); ++i)
-      if (known[i].first == t.get()) return static_cast<int>(i);
-    known.push_back({t.get(), t});
+    for (auto const& [other, at] : known)
+      if (other == t) return at;
     space_file::table f;
     for (int v = 0; v < t->variables(); ++v) {
       f.variables.emplace_back();
@@ -99,8 +102,15 @@ inline space_file::document describe_space(problem const& p, std::string about) 
           q.costs.push_back(list(t->pair_costs[t->index(x, i, j)]));
       f.pairs.push_back(std::move(q));
     }
-    d.tables.push_back(std::move(f));
-    return static_cast<int>(known.size()) - 1;
+    const auto same = std::find_if(d.tables.begin(), d.tables.end(), [&](space_file::table const& x) {
+      return x.variables == f.variables && std::equal(x.pairs.begin(), x.pairs.end(), f.pairs.begin(), f.pairs.end(),
+                                                      [](space_file::pair const& one, space_file::pair const& other) {
+                                                        return one.a == other.a && one.b == other.b && one.costs == other.costs;
+                                                      });
+    });
+    known.push_back({t, static_cast<int>(same - d.tables.begin())});
+    if (same == d.tables.end()) d.tables.push_back(std::move(f));
+    return known.back().second;
   };
   for (int s = 0; s < p.shapes; ++s) {
     const shape from = p.make_shape(s);
