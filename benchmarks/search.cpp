@@ -129,6 +129,15 @@ void evoformer_on_devices(benchmark::State& state) {
 BENCHMARK(evoformer_on_devices)->RangeMultiplier(2)->Range(4, 64)->Unit(benchmark::kMillisecond);
 void gpt_175b_on_1024(benchmark::State& state) { search_gpt(state, {}, 128); }
 BENCHMARK(gpt_175b_on_1024)->Unit(benchmark::kMillisecond);
+// The same with every schedule that the library has, 2, 3, 4 or 6 chunks where stages have several.
+void gpt_175b_all_schedules(benchmark::State& state) {
+  using enum pt::schedule_kind;
+  pt::constraints given;
+  given.schedules = {one_f_one_b, gpipe, interleaved, zero_bubble_h1, zero_bubble_h2, interlaced, interlaced_in_step};
+  given.chunks = {2, 3, 4, 6};
+  search_gpt(state, {}, 128, given);
+}
+BENCHMARK(gpt_175b_all_schedules)->Unit(benchmark::kMillisecond);
 // What an expert knows, one thing at a time, then all together.
 struct known {
   char const* what;

@@ -17,8 +17,8 @@ using cut_option = std::array<std::int8_t, grid_dimensions>;
 struct table_options {
   std::vector<int> zero{0};  // ZeRO stages that a parameter may have
   int micro_batches = 1;
-  // How often the time of a stage's weight gradients fills what would be a bubble (zero-bubble schedules).
-  int fills = 0;
+  // How often the time of a stage's weight gradients fills what would be a bubble (zero-bubble schedules): a table for each.
+  std::vector<int> fills{0};
   bool one_stage = false;  // there are no devices for a second one
 };
 // How a segment runs.

@@ -124,14 +124,10 @@ class eliminator {
       factors_.resize(order_->factors().size());
       for (std::size_t f = 0; f < factors_.size(); ++f) factors_[f].resize(order_->factors()[f].size);
     }
-    for (std::size_t v = 0; v < n; ++v) {
-      std::fill(factors_[v].begin(), factors_[v].end(), 0.0);
-      t_->own.add(w, t_->first[v], factors_[v].size(), factors_[v].data());
-    }
+    for (std::size_t v = 0; v < n; ++v) { t_->own.weigh(w, t_->first[v], factors_[v].size(), factors_[v].data()); }
     for (std::size_t p = 0; p < t_->pairs.size(); ++p) {
       auto& at = factors_[n + p];
-      std::fill(at.begin(), at.end(), 0.0);
-      t_->pair_costs.add(w, t_->pairs[p].first, at.size(), at.data());
+      t_->pair_costs.weigh(w, t_->pairs[p].first, at.size(), at.data());
     }
     for (left_out const& x : without_) factors_[x.factor][x.index] = infinite;
   }
@@ -150,7 +146,8 @@ class eliminator {
   }
   // The sum of inputs, for each option of the variable that goes.
   void add_up(elimination_order::sum const& x, std::size_t options, std::vector<double>& into) const {
-    into.assign(options * x.size, 0.0);
+    into.resize(options * x.size);
+    if (x.inputs.empty()) std::fill(into.begin(), into.end(), 0.0);
     const std::size_t rank = x.scope.size(), width = rank == 0 ? 1 : static_cast<std::size_t>(options_of(x.scope.back()));
     for (std::size_t f = 0; f < x.inputs.size(); ++f) {
       double const* const from = factors_[static_cast<std::size_t>(x.inputs[f])].data();
@@ -165,7 +162,9 @@ class eliminator {
             at += rest % n * strides[k];
             rest /= n;
           }
-          if (along == 1)
+          if (f == 0)
+            for (std::size_t j = 0; j < width; ++j) to[j] = from[at + j * along];
+          else if (along == 1)
             for (std::size_t j = 0; j < width; ++j) to[j] += from[at + j];
           else
             for (std::size_t j = 0; j < width; ++j) to[j] += from[at + j * along];

@@ -5,6 +5,7 @@
 #pragma once
 #include <queue>
 
+#include <partita/search/kept_shapes.hpp>
 #include <partita/search/leanest.hpp>
 #include <partita/search/pipeline.hpp>
 
@@ -23,37 +24,10 @@ inline exact_outcome exact(problem const& p, exact_options const& how = {}, choi
   r.configurations = static_cast<long>(p.configurations.size());
   r.time = how.faster_than;  // as if such a choice were known
   sequences stretches(p.chain);
-  // Some shapes are kept: those of the last bounds, and those that configurations are being solved in.
-  struct kept_shape {
-    std::unique_ptr<shape_solver> of;
-    long last = 0;
-    int solvers = 0;
-  };
-  constexpr std::size_t most_kept = 16;
-  std::map<int, kept_shape> shapes;
-  long now = 0;
-  auto shape_of = [&](int id) -> shape_solver& {
-    auto& s = shapes[id];
-    s.last = ++now;
-    if (!s.of) {
-      if (shapes.size() > most_kept) {
-        auto oldest = shapes.end();
-        for (auto at = shapes.begin(); at != shapes.end(); ++at)
-          if (at->first != id && at->second.solvers == 0 && (oldest == shapes.end() || at->second.last < oldest->second.last))
-            oldest = at;
-        if (oldest != shapes.end()) {
-          r.eliminations += oldest->second.of->eliminations();
-          shapes.erase(oldest);
-        }
-      }
-      s.of = std::make_unique<shape_solver>(p.make_shape(id));
-      ++r.shapes;
-    }
-    return *s.of;
-  };
+  kept_shapes shapes(p);
   if (start != nullptr && start->found()) {
     const total t =
-        time_and_memory(p, shape_of(p.configurations[static_cast<std::size_t>(start->configuration)].shape).of(), *start);
+        time_and_memory(p, shapes.of(p.configurations[static_cast<std::size_t>(start->configuration)].shape).of(), *start);
     if (t.fits && t.time < r.time) {
       r.best = *start;
       r.time = t.time;
@@ -61,13 +35,13 @@ inline exact_outcome exact(problem const& p, exact_options const& how = {}, choi
     }
   }
   // The one with the least bound next. A bound is first what is known without the shape, then what fits into its memory, then
-  // what the shape's tables say, then both together.
-  enum step { untouched, packed, bounded, priced, solved };  // solved: without listing
+  // what the shape's tables say, at first by figures that all its configurations share, then both together.
+  enum step { untouched, packed, estimated, bounded, priced, solved };  // solved: without listing
   struct open {
     double bound;
     int id;
     step taken;
-    int spread = 0;  // from `bounded` on: the way of the shape
+    int spread = 0;  // from `estimated` on: the way of the shape
     bool operator<(open const& o) const { return std::tie(bound, id, spread) > std::tie(o.bound, o.id, o.spread); }
   };
   std::priority_queue<open> queue;
@@ -100,16 +74,17 @@ inline exact_outcome exact(problem const& p, exact_options const& how = {}, choi
           stage_packing(c, stretches.counts(), p.needs(c.shape), p.limit).least(bound - c.spread, r.time - c.spread) + c.spread;
     return bound;
   };
-  // Others of a shape that will want a closer bound soon get it while the shape is there.
+  // Others with the same tables that will want a closer bound soon get it while these are there. (What is spread is not in tables
+  // that shapes share, and costs more.)
   constexpr double soon = 1.3;
-  std::vector<std::vector<int>> of_shape(static_cast<std::size_t>(p.shapes));
+  std::map<int, std::vector<int>> with_tables;
   for (std::size_t i = 0; i < p.configurations.size(); ++i)
-    of_shape[static_cast<std::size_t>(p.configurations[i].shape)].push_back(static_cast<int>(i));
+    with_tables[shapes.tables_of(p.configurations[i].shape)].push_back(static_cast<int>(i));
   std::vector<std::vector<double>> close(p.configurations.size());  // by way to spread
   auto bound_close = [&](int configuration, shape_solver& s) {
     std::vector<double>& of = close[static_cast<std::size_t>(configuration)];
     for (int way = 0; way < s.of().spreads(); ++way)
-      of.push_back(std::max(pack(configuration), configuration_solver(p, stretches, s, configuration, way, how).first_bound()));
+      of.push_back(std::max(pack(configuration), configuration_solver(p, stretches, s, configuration, way, how).estimate()));
     ++r.bounded;
   };
   auto take = [&](int configuration, shape_solver& s, configuration_solver::answer& a) {
@@ -137,17 +112,24 @@ inline exact_outcome exact(problem const& p, exact_options const& how = {}, choi
     if (next.taken == packed) {
       std::vector<double> const& own = close[static_cast<std::size_t>(next.id)];
       if (own.empty())
-        for (int other : of_shape[static_cast<std::size_t>(id)])
-          if (const double most = next.bound * soon; close[static_cast<std::size_t>(other)].empty() &&
-                                                     p.configurations[static_cast<std::size_t>(other)].bound <= most &&
-                                                     pack(other) <= most && pack(other) < r.time / (1 + how.tolerance))
-            bound_close(other, shape_of(id));
+        for (int other : with_tables[shapes.tables_of(id)])
+          if (const double most = next.bound * soon;
+              close[static_cast<std::size_t>(other)].empty() &&
+              (other == next.id || p.configurations[static_cast<std::size_t>(other)].spread == 0) &&
+              p.configurations[static_cast<std::size_t>(other)].bound <= most && pack(other) <= most &&
+              pack(other) < r.time / (1 + how.tolerance))
+            bound_close(other, shapes.of(p.configurations[static_cast<std::size_t>(other)].shape));
       if (own.size() > 1) of_ways.emplace(next.id, own);
       for (std::size_t way = 0; way < own.size(); ++way)
-        wait({std::max(next.bound, own[way]), next.id, bounded, static_cast<int>(way)});
+        wait({std::max(next.bound, own[way]), next.id, estimated, static_cast<int>(way)});
       continue;
     }
-    shape_solver& s = shape_of(id);
+    shape_solver& s = shapes.of(id);
+    if (next.taken == estimated) {
+      wait({std::max(next.bound, configuration_solver(p, stretches, s, next.id, next.spread, how).first_bound()), next.id,
+            bounded, next.spread});
+      continue;
+    }
     if (next.taken == bounded) {
       wait({std::max(next.bound, configuration_solver(p, stretches, s, next.id, next.spread, how).priced_bound()), next.id,
             priced, next.spread});
@@ -156,7 +138,7 @@ inline exact_outcome exact(problem const& p, exact_options const& how = {}, choi
     auto& solver = solvers[{next.id, next.spread}];
     if (!solver) {
       solver = std::make_unique<configuration_solver>(p, stretches, s, next.id, next.spread, how);
-      ++shapes[id].solvers;
+      shapes.hold(id);
       ++r.solved;
     }
     r.listed += next.taken == solved;
@@ -169,7 +151,7 @@ inline exact_outcome exact(problem const& p, exact_options const& how = {}, choi
       if (a.cut_short) cut_short.push_back(closed);
       else left = std::min(left, closed.bound);
       solvers.erase({next.id, next.spread});
-      --shapes[id].solvers;
+      shapes.release(id);
       s.forget();
     }
   }
@@ -179,7 +161,7 @@ inline exact_outcome exact(problem const& p, exact_options const& how = {}, choi
   std::sort(cut_short.begin(), cut_short.end(), [](open const& a, open const& b) { return b < a; });
   for (open& x : cut_short) {
     if (r.best.found() && how.classes.at_last > 1 && is_enough(left) && !is_enough(x.bound)) {
-      shape_solver& s = shape_of(p.configurations[static_cast<std::size_t>(x.id)].shape);
+      shape_solver& s = shapes.of(p.configurations[static_cast<std::size_t>(x.id)].shape);
       configuration_solver::answer a =
           configuration_solver(p, stretches, s, x.id, x.spread, at_last).solve(r.time, true, infinite);
       take(x.id, s, a);
@@ -190,7 +172,8 @@ inline exact_outcome exact(problem const& p, exact_options const& how = {}, choi
     left = std::min(left, x.bound);
   }
   r.lower_bound = left;
-  for (auto const& [id, s] : shapes) r.eliminations += s.of->eliminations();
+  r.eliminations = shapes.eliminations();
+  r.shapes = shapes.made();
   // Where nothing is found and nothing shows that there is nothing, what fits with the least memory is the start of another try.
   if (!r.best.found() && r.lower_bound < infinite && how.faster_than == infinite) {
     std::vector<int> unsettled;

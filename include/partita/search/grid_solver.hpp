@@ -14,7 +14,8 @@ struct aim {
   double time = 1, step = 0;
 };
 
-class grid_solver {
+// The segments of one kind on one grid.
+class kind_solver {
  public:
   class piece {
    public:
@@ -43,83 +44,82 @@ class grid_solver {
    private:
     mutable double least_running_ = -1;
   };
-  explicit grid_solver(grid_choice const& g) {
-    for (auto const& variants : g.kinds) {
-      kinds_.emplace_back();
-      for (std::size_t v = 0; v < variants.size(); ++v) {
-        std::shared_ptr<elimination_order const> order;
-        for (piece const& other : kinds_.back())
-          if (other.by->of().same_form(*variants[v].costs)) order = other.by->order();
-        piece x;
-        x.by = std::make_unique<eliminator>(*variants[v].costs, std::move(order));
-        x.variant = static_cast<int>(v);
-        x.replays = variants[v].replays;
-        x.has_kept_twin = variants[v].saves_memory_alone;
-        for (variant const& other : variants)
-          x.has_kept_twin = x.has_kept_twin || (x.replays && !other.replays && other.costs == variants[v].costs);
-        kinds_.back().push_back(std::move(x));
-      }
+  explicit kind_solver(std::vector<variant> const& variants) {
+    for (std::size_t v = 0; v < variants.size(); ++v) {
+      std::shared_ptr<elimination_order const> order;
+      for (piece const& other : pieces_)
+        if (other.by->of().same_form(*variants[v].costs)) order = other.by->order();
+      piece x;
+      x.by = std::make_unique<eliminator>(*variants[v].costs, std::move(order));
+      x.variant = static_cast<int>(v);
+      x.replays = variants[v].replays;
+      x.has_kept_twin = variants[v].saves_memory_alone;
+      for (variant const& other : variants)
+        x.has_kept_twin = x.has_kept_twin || (x.replays && !other.replays && other.costs == variants[v].costs);
+      pieces_.push_back(std::move(x));
     }
   }
-  std::vector<std::vector<piece>> const& kinds() const { return kinds_; }
-  std::vector<piece>& kind(int k) { return kinds_[static_cast<std::size_t>(k)]; }
+  std::vector<piece>& pieces() { return pieces_; }
   static weights weigh(aim a, double mu, in_flight_counts n, bool replays) {
     return {replays ? 2 * a.time : a.time, a.time, a.step, mu, mu * n.whole, replays ? 0 : mu * n.whole, mu * n.waiting};
   }
   // The cheapest way through a segment, kept or run again, by variants that need no more than a level while they run.
-  matrix const& block(int kind_id, bool replays, double level, aim a, double mu, in_flight_counts in_flight) {
+  matrix const& block(bool replays, double level, aim a, double mu, in_flight_counts in_flight) {
     if (mu == 0) in_flight = {};  // it makes no difference then
-    const key k{kind_id, replays, level, a.time, a.step, mu, in_flight};
+    const key k{replays, level, a.time, a.step, mu, in_flight};
     const auto known = blocks_.find(k);
     if (known != blocks_.end()) return known->second;
-    matrix r(kind(kind_id).front().by->of().entries(), kind(kind_id).front().by->of().exits());
-    for (piece& x : kind(kind_id)) {
+    table const& first = pieces_.front().by->of();
+    matrix r(first.entries(), first.exits());
+    for (piece& x : pieces_) {
       if (x.replays != replays || !x.runs_in(level)) continue;
       matrix const& m = x.by->run(weigh(a, mu, in_flight, replays));
       for (std::size_t i = 0; i < r.at.size(); ++i) r.at[i] = std::min(r.at[i], m.at[i]);
     }
     return blocks_.emplace(k, std::move(r)).first->second;
   }
-  // The cheapest ways through a stretch, segments kept or run again, whatever they need while they run.
-  matrix through_all(std::vector<run_of_segments> const& runs, aim a, double mu, in_flight_counts in_flight) {
-    matrix all;
-    for (run_of_segments const& r : runs) {
-      int doublings = 0;
-      for (int n = r.count; n > 0; n /= 2, ++doublings)
-        if (n % 2 == 1) {
-          matrix const& some = power(r.kind, doublings, a, mu, in_flight);
-          all = all.at.empty() ? some : through(all, some);
-        }
+  // Of 2 to the power of `doublings` equal segments, kept or run again, whatever they need while they run.
+  matrix const& power(int doublings, aim a, double mu, in_flight_counts in_flight) {
+    if (mu == 0) in_flight = {};
+    const key k{false, doublings, a.time, a.step, mu, in_flight};
+    if (const auto known = powers_.find(k); known != powers_.end()) return known->second;
+    matrix r;
+    if (doublings > 0) {
+      matrix const& half = power(doublings - 1, a, mu, in_flight);
+      r = through(half, half);
+    } else {
+      r = block(false, infinite, a, mu, in_flight);
+      if (std::any_of(pieces_.begin(), pieces_.end(),
+                      [&](piece const& x) { return x.replays && (mu > 0 || !x.has_kept_twin); })) {
+        matrix const& again = block(true, infinite, a, mu, in_flight);
+        for (std::size_t i = 0; i < r.at.size(); ++i) r.at[i] = std::min(r.at[i], again.at[i]);
+      }
     }
-    return all;
+    return powers_.emplace(k, std::move(r)).first->second;
   }
-  // Bytes that some segment of a stretch needs while it runs, at the least.
-  double least_running(std::vector<run_of_segments> const& runs) {
-    double most = 0;
-    for (run_of_segments const& r : runs) {
-      double least = infinite;
-      for (piece const& x : kind(r.kind)) least = std::min(least, x.least_running());
-      most = std::max(most, least);
-    }
-    return most;
+  // Bytes that a segment needs while it runs, at the least.
+  double least_running() const {
+    double least = infinite;
+    for (piece const& x : pieces_) least = std::min(least, x.least_running());
+    return least;
   }
   // The least of all ways through a segment, without a limit.
-  double least(int kind_id, aim a) {
-    double least = block(kind_id, false, infinite, a, 0, {}).least();
-    for (piece& x : kind(kind_id))
+  double least(aim a) {
+    double least = block(false, infinite, a, 0, {}).least();
+    for (piece& x : pieces_)
       if (x.replays && !x.has_kept_twin) least = std::min(least, x.by->run(weigh(a, 0, {}, true)).least());
     return least;
   }
   // No way through the segment is worth more.
-  double most(int kind_id, aim a) {
+  double most(aim a) {
     double most = 0;
-    for (piece& x : kind(kind_id)) {
+    for (piece& x : pieces_) {
       const weights w = weigh(a, 0, {}, x.replays);
       table const& t = x.by->of();
       double sum = 0;
       auto largest = [&](cost_list const& costs, std::size_t first, std::size_t count) {
-        std::vector<double> each(count, 0.0);
-        costs.add(w, first, count, each.data());
+        std::vector<double> each(count);
+        costs.weigh(w, first, count, each.data());
         return *std::max_element(each.begin(), each.end());
       };
       for (std::size_t v = 0; v < t.options.size(); ++v)
@@ -134,40 +134,67 @@ class grid_solver {
   }
   long eliminations() const {
     long n = 0;
-    for (auto const& k : kinds_)
-      for (piece const& x : k) n += x.by->runs();
+    for (piece const& x : pieces_) n += x.by->runs();
     return n;
   }
   // What was found under multipliers is of use to one configuration alone.
   void forget() {
-    std::erase_if(blocks_, [](auto const& b) { return std::get<5>(b.first) > 0; });
-    std::erase_if(powers_, [](auto const& b) { return std::get<5>(b.first) > 0; });
+    std::erase_if(blocks_, [](auto const& b) { return std::get<4>(b.first) > 0; });
+    std::erase_if(powers_, [](auto const& b) { return std::get<4>(b.first) > 0; });
   }
 
  private:
-  // 2 to the power of `doublings` equal segments.
-  matrix const& power(int kind_id, int doublings, aim a, double mu, in_flight_counts in_flight) {
-    if (mu == 0) in_flight = {};
-    const key k{kind_id, false, doublings, a.time, a.step, mu, in_flight};
-    if (const auto known = powers_.find(k); known != powers_.end()) return known->second;
-    matrix r;
-    if (doublings > 0) {
-      matrix const& half = power(kind_id, doublings - 1, a, mu, in_flight);
-      r = through(half, half);
-    } else {
-      r = block(kind_id, false, infinite, a, mu, in_flight);
-      if (std::any_of(kind(kind_id).begin(), kind(kind_id).end(),
-                      [&](piece const& x) { return x.replays && (mu > 0 || !x.has_kept_twin); })) {
-        matrix const& again = block(kind_id, true, infinite, a, mu, in_flight);
-        for (std::size_t i = 0; i < r.at.size(); ++i) r.at[i] = std::min(r.at[i], again.at[i]);
-      }
+  using key = std::tuple<bool, double, double, double, double, in_flight_counts>;
+  std::vector<piece> pieces_;
+  std::map<key, matrix> blocks_, powers_;
+};
+
+class grid_solver {
+ public:
+  using piece = kind_solver::piece;
+  explicit grid_solver(grid_choice const& g) : grid_solver(g, [](std::vector<variant> const&) { return nullptr; }) {}
+  // `known(variants)`: what is known of a kind with these, whose tables outlive this; or nothing.
+  template <class Known> grid_solver(grid_choice const& g, Known&& known) {
+    for (auto const& variants : g.kinds) {
+      kinds_.push_back(known(variants));
+      if (!kinds_.back()) kinds_.back() = std::make_shared<kind_solver>(variants);
     }
-    return powers_.emplace(k, std::move(r)).first->second;
+  }
+  int kinds() const { return static_cast<int>(kinds_.size()); }
+  std::shared_ptr<kind_solver> const& shared_kind(int k) const { return kinds_[static_cast<std::size_t>(k)]; }
+  std::vector<piece>& kind(int k) { return of(k).pieces(); }
+  static weights weigh(aim a, double mu, in_flight_counts n, bool replays) { return kind_solver::weigh(a, mu, n, replays); }
+  matrix const& block(int kind_id, bool replays, double level, aim a, double mu, in_flight_counts in_flight) {
+    return of(kind_id).block(replays, level, a, mu, in_flight);
+  }
+  // The cheapest ways through a stretch, segments kept or run again, whatever they need while they run.
+  matrix through_all(std::vector<run_of_segments> const& runs, aim a, double mu, in_flight_counts in_flight) {
+    matrix all;
+    for (run_of_segments const& r : runs) {
+      int doublings = 0;
+      for (int n = r.count; n > 0; n /= 2, ++doublings)
+        if (n % 2 == 1) {
+          matrix const& some = of(r.kind).power(doublings, a, mu, in_flight);
+          all = all.at.empty() ? some : through(all, some);
+        }
+    }
+    return all;
+  }
+  // Bytes that some segment of a stretch needs while it runs, at the least.
+  double least_running(std::vector<run_of_segments> const& runs) {
+    double most = 0;
+    for (run_of_segments const& r : runs) most = std::max(most, of(r.kind).least_running());
+    return most;
+  }
+  double least(int kind_id, aim a) { return of(kind_id).least(a); }
+  double most(int kind_id, aim a) { return of(kind_id).most(a); }
+  void forget() {
+    for (auto const& k : kinds_) k->forget();
   }
 
-  using key = std::tuple<int, bool, double, double, double, double, in_flight_counts>;
-  std::vector<std::vector<piece>> kinds_;
-  std::map<key, matrix> blocks_, powers_;
+ private:
+  kind_solver& of(int k) { return *kinds_[static_cast<std::size_t>(k)]; }
+  std::vector<std::shared_ptr<kind_solver>> kinds_;
 };
 
 }  // namespace partita::spaces

@@ -10,18 +10,15 @@ namespace partita::spaces {
 // The grids of a shape with what was found out about them; configurations of one shape share it.
 class shape_solver {
  public:
-  explicit shape_solver(spaces::shape s) : shape_(std::move(s)) {
+  explicit shape_solver(spaces::shape s) : shape_solver(std::move(s), [](std::vector<variant> const&) { return nullptr; }) {}
+  // `known(variants)`: what is known of a kind with these on some grid, whose tables outlive this; or nothing.
+  template <class Known> shape_solver(spaces::shape s, Known&& known) : shape_(std::move(s)) {
     grids_.reserve(shape_.grids.size());
-    for (grid_choice const& g : shape_.grids) grids_.emplace_back(g);
+    for (grid_choice const& g : shape_.grids) grids_.emplace_back(g, known);
   }
   spaces::shape const& of() const { return shape_; }
   grid_solver& grid(int g) { return grids_[static_cast<std::size_t>(g)]; }
   int grids() const { return static_cast<int>(grids_.size()); }
-  long eliminations() const {
-    long n = 0;
-    for (auto const& g : grids_) n += g.eliminations();
-    return n;
-  }
   void forget() {
     for (auto& g : grids_) g.forget();
   }

@@ -25,8 +25,8 @@ class least_on_grids {
   // Does memory have a limit on any of them?
   bool limited() const { return limited_; }
 
-  // Finds out what is below.
-  void measure(double micro_batches, double fill) {
+  // Finds out what is below, but for `shared`.
+  void measure_apart(double micro_batches, double fill) {
     of_kind_.assign(counts_.size(), {});
     worth_.clear();
     for (int n : at_place_) worth_.emplace_back(counts_.size(), n > 0 ? infinite : 0);
@@ -47,16 +47,32 @@ class least_on_grids {
         whole[x].load += counts_[k] * (worth_[x][k] - fill * times[x]);
       }
     }
-    const std::vector<double> shares = shares_of_stages(whole);
-    time_ = shared_ = 0;
+    shares_ = shares_of_stages(whole);
+    time_ = apart_ = 0;
+    for (std::size_t k = 0; k < counts_.size(); ++k) {
+      if (counts_[k] == 0) continue;
+      double apart = infinite;
+      // Of fill t + share ((m - fill) t + g) the part share (m t + g) and the part (1 - share) fill t, each at its least.
+      for (int g : grids_) {
+        const double share = shares_[place_of(g)];
+        apart = std::min(apart, share * s_.grid(g).least(static_cast<int>(k), {micro_batches, 1}) +
+                                    (1 - share) * fill * s_.grid(g).least(static_cast<int>(k), {1, 0}));
+      }
+      time_ += counts_[k] * of_kind_[k].time;
+      apart_ += counts_[k] * apart;
+    }
+  }
+  // Finds out what is below.
+  void measure(double micro_batches, double fill) {
+    measure_apart(micro_batches, fill);
+    shared_ = 0;
     for (std::size_t k = 0; k < counts_.size(); ++k) {
       if (counts_[k] == 0) continue;
       double shared = infinite;
       for (int g : grids_) {
-        const double share = shares[place_of(g)];
+        const double share = shares_[place_of(g)];
         shared = std::min(shared, s_.grid(g).least(static_cast<int>(k), {fill + (micro_batches - fill) * share, share}));
       }
-      time_ += counts_[k] * of_kind_[k].time;
       shared_ += counts_[k] * shared;
     }
   }
@@ -67,6 +83,8 @@ class least_on_grids {
   // Of the whole chain: seconds per micro-batch; of a step, where every stage counts with its share (place_needs.hpp).
   double time() const { return time_; }
   double shared() const { return shared_; }
+  // No more than that: by time per micro-batch and time of all micro-batches and the step, each at its least.
+  double apart() const { return apart_; }
   // Bytes that some segment needs while it runs.
   double running() const {
     double least = infinite;
@@ -105,7 +123,8 @@ class least_on_grids {
   bool limited_ = false;
   std::vector<least_needs> of_kind_;
   std::vector<std::vector<double>> worth_;
-  double time_ = 0, shared_ = 0;
+  std::vector<double> shares_;  // of a stage, by place
+  double time_ = 0, shared_ = 0, apart_ = 0;
 };
 
 }  // namespace partita::spaces

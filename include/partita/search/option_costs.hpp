@@ -26,6 +26,12 @@ struct hiding {
   double all_reduced = 0;  // what they hide, at the most
 };
 
+// Of an op, where gradients of weights are made apart from those of inputs, later.
+struct made_apart {
+  double seconds = 0;                 // that they take
+  double outputs = 0, gradients = 0;  // bytes of what they are made from
+};
+
 class option_costs {
  public:
   option_costs(segmented_model const& m, cut_options const& cuts, grid_costs const& grid, table_options const& how)
@@ -34,7 +40,8 @@ class option_costs {
   // What backward ops of readers in the segment read is counted where readers are: there it may be another layout that is kept.
   // `turns`: it runs in so many pieces, one after another, along its letter for them. What it makes with that letter is there
   // piece by piece, what it makes without is summed, and so are the gradients of what it reads without.
-  cost op_cost(searched_op const& x, cut_option const& c, int turns = 1) const {
+  // `apart`: what changes where gradients of weights are made apart.
+  cost op_cost(searched_op const& x, cut_option const& c, int turns = 1, made_apart* apart = nullptr) const {
     cost r;
     op_info const& f = *x.info;
     std::size_t pieces[max_dims]{};
@@ -60,19 +67,40 @@ class option_costs {
       const double bytes = bytes_of(f.outputs[o]);
       outputs += bytes;
       if (x.output_read_by_own[o] || (x.output_kept[o] && !x.output_read_inside[o])) r.kept += bytes;
-      if (splits() && (x.own_weights_read_output[o] || (x.weights_read_output[o] && !x.output_read_inside[o])))
-        r.waiting += bytes;
+      if (apart != nullptr && (x.own_weights_read_output[o] || (x.weights_read_output[o] && !x.output_read_inside[o])))
+        apart->outputs += bytes;
       if (along < 0) continue;
       if (f.outputs[o].find(along) < 0) r.forward += (times - 1) * grid_.of().pass_over(3 * bytes);
       else outputs += (times - 1) / 2 * bytes;  // its gradient may be there for all turns
     }
     r.transient = inputs + 2 * outputs;
     r.held += bytes_of_batch(x, c);
-    if (splits()) fill_bubbles(r, x, c, pieces, converted);
+    if (apart == nullptr) return r;
+    apart->seconds = converted;
+    for (caused_op const& b : x.backward)
+      if (b.of_weights) apart->seconds += seconds_of(b, pieces);
+    apart->gradients = waiting_gradients(x, c, false);
     return r;
   }
-  // Gradients of weights are made apart from those of inputs, later.
-  bool splits() const { return how_.fills > 0; }
+  // The cost of an op in a schedule in which gradients of weights fill bubbles so often. Those that they are made from wait with
+  // them. Of the one micro-batch whose gradients of inputs are being made they may be there beside all that the forward pass has
+  // kept.
+  // With TW for the gradients of weights, k of them fill: a step takes sum_s (t_s - k TW_s) + max_s ((m - 1) t_s + k TW_s + g_s),
+  // which is as if t_s were shorter by k TW_s, and the step longer by m k TW_s.
+  cost filling(cost r, made_apart const& apart, int fills) const {
+    r.waiting += apart.outputs;
+    r.waiting += apart.gradients;
+    r.held += apart.gradients;
+    const double filled = std::min(fills * apart.seconds, r.forward + r.backward);
+    r.step += how_.micro_batches * filled;
+    const double backward = std::min(filled, r.backward);
+    r.backward -= backward;
+    r.forward = std::max(0.0, r.forward - (filled - backward));  // sums round
+    return r;
+  }
+  // By `table_options::fills`. Without, gradients of weights are made with those of inputs.
+  std::vector<int> const& fills() const { return how_.fills; }
+  bool splits() const { return how_.fills.back() > 0; }
   // Bytes of gradients that those of an op's weights wait with, of those for which the op before it waits or of the others. The
   // former are copies where the two are cut in different ways.
   double waiting_gradients(searched_op const& x, cut_option const& c, bool again) const {
@@ -122,17 +150,28 @@ class option_costs {
   weight_table weight_costs(searched_weight const& w, std::vector<cut_option> const& cuts, hiding behind = {}, int turns = 1,
                             int along = -1) const {
     const double hidden = behind.all_reduced > 0 ? behind.backward * all_reduced(w) / behind.all_reduced : 0;
+    // A parameter does not tell cuts apart along letters that it lacks.
+    std::vector<cut_option> known;
+    std::vector<std::size_t> place;  // per cut, in `known`
+    int const* const end = w.letter + m_.graph->ops[w.op].info->outputs[0].rank;
+    for (cut_option c : cuts) {
+      for (std::int8_t& letter : c)
+        if (letter >= 0 && std::find(w.letter, end, letter) == end) letter = missing;
+      const auto same = std::find(known.begin(), known.end(), c);
+      place.push_back(static_cast<std::size_t>(same - known.begin()));
+      if (same == known.end()) known.push_back(c);
+    }
     std::vector<std::vector<cost>> of_stage;
     std::vector<int> stages = w.owned && w.trained ? how_.zero : std::vector<int>{how_.zero.back()};
     for (int z : stages) {
       of_stage.emplace_back();
-      for (cut_option const& c : cuts) of_stage.back().push_back(weight_cost(w, c, z, hidden, turns, along));
+      for (cut_option const& c : known) of_stage.back().push_back(weight_cost(w, c, z, hidden, turns, along));
     }
     weight_table t;
     std::vector<std::size_t> kept;
     auto no_better = [&](std::size_t a, std::size_t b) {
       constexpr double cost::*all[]{&cost::backward, &cost::step, &cost::held, &cost::transient};
-      for (std::size_t c = 0; c < cuts.size(); ++c)
+      for (std::size_t c = 0; c < known.size(); ++c)
         for (const auto member : all)
           if (of_stage[a][c].*member < of_stage[b][c].*member) return false;
       return true;
@@ -144,29 +183,13 @@ class option_costs {
       if (needed) kept.push_back(a);
     }
     for (std::size_t a : kept) t.stages.push_back(stages[a]);
-    for (std::size_t c = 0; c < cuts.size(); ++c)
+    for (std::size_t c : place)
       for (std::size_t a : kept) t.costs.push_back(of_stage[a][c]);
     return t;
   }
 
  private:
-  // Gradients that those of weights are made from wait with them. Of the one micro-batch whose gradients of inputs are being made
-  // they may be there beside all that the forward pass has kept.
-  // With TW for the gradients of weights, k of them fill: a step takes sum_s (t_s - k TW_s) + max_s ((m - 1) t_s + k TW_s + g_s),
-  // which is as if t_s were shorter by k TW_s, and the step longer by m k TW_s.
-  void fill_bubbles(cost& r, searched_op const& x, cut_option const& c, std::size_t const* pieces, double converted) const {
-    double of_weights = converted;
-    for (caused_op const& b : x.backward)
-      if (b.of_weights) of_weights += seconds_of(b, pieces);
-    const double waiting = waiting_gradients(x, c, false);
-    r.waiting += waiting;
-    r.held += waiting;
-    const double filled = std::min(how_.fills * of_weights, r.forward + r.backward);
-    r.step += how_.micro_batches * filled;
-    const double backward = std::min(filled, r.backward);
-    r.backward -= backward;
-    r.forward = std::max(0.0, r.forward - (filled - backward));  // sums round
-  }
+  static constexpr std::int8_t missing = max_dims;  // a letter that an operand does not have
   bool in_turns(int turns) const { return turns > 1 || how_.micro_batches > 1; }
   // Where there are many terms of a parameter's gradient, made in turns or by micro-batches, each is converted to the type in
   // which they are summed, and added there: seconds of all turns. One term is converted where `weight_cost` says.

@@ -52,7 +52,13 @@ class configuration_solver {
         known_stages_(s, p, c_.stages == 1, spread_.bytes) {}
 
   // What no choice of the configuration is faster than, soon found: every segment on the grid that suits it best, without
-  // a memory limit.
+  // a memory limit, by what is known of it on each grid under any schedule.
+  double estimate() {
+    if (stages_ > p_.segments()) return infinite;
+    floor_.measure_apart(m_, fill_);
+    return measured(floor_.apart()) + spread_.seconds;
+  }
+  // The same with time per micro-batch and per step weighed together as the configuration does.
   double first_bound() { return least_of_stages() + spread_.seconds; }
   // The same closer, within the memory limit: the segment that takes most has its time and memory weighed together, by the
   // tables, for some numbers of micro-batches in flight and prices of a byte.
@@ -120,7 +126,9 @@ class configuration_solver {
   // the segments of a kind.
   double measure() {
     floor_.measure(m_, fill_);
-    double least = floor_.shared();
+    return measured(floor_.shared());
+  }
+  double measured(double least) const {
     for (std::size_t k = 0; k < q_.counts().size(); ++k) {
       const int together = (q_.counts()[k] + stages_ - 1) / stages_;
       least_needs const& own = floor_.of_kind()[k];

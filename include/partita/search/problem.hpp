@@ -17,6 +17,7 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <utility>
 #include <vector>
 
 namespace partita::spaces {
@@ -51,6 +52,8 @@ using weights = std::array<double, weighed>;
 // Costs by component; one that is zero in all of them takes no room.
 class cost_list {
  public:
+  // There will be so many.
+  void expect(std::size_t size) { expected_ = size; }
   void append(std::vector<cost> const& costs) {
     constexpr double cost::*members[]{&cost::forward, &cost::backward, &cost::step,    &cost::held,
                                       &cost::entry,   &cost::kept,     &cost::waiting, &cost::transient};
@@ -60,6 +63,7 @@ class cost_list {
       bool any = !component.empty();
       for (std::size_t i = 0; i < costs.size() && !any; ++i) any = costs[i].*member != 0;
       if (!any) continue;
+      component.reserve(expected_);
       component.resize(size_ + costs.size());
       for (std::size_t i = 0; i < costs.size(); ++i) component[size_ + i] = costs[i].*member;
     }
@@ -71,18 +75,23 @@ class cost_list {
     return {at(0), at(1), at(2), at(3), at(4), at(5), at(6), at(7)};
   }
   double transient(std::size_t i) const { return of_[weighed].empty() ? 0.0 : of_[weighed][i]; }
-  // The weighed sum of `count` costs from `first` on, added to `into`.
-  void add(weights const& w, std::size_t first, std::size_t count, double* into) const {
+  // The weighed sum of `count` costs from `first` on.
+  void weigh(weights const& w, std::size_t first, std::size_t count, double* into) const {
+    bool any = false;
     for (std::size_t k = 0; k < static_cast<std::size_t>(weighed); ++k) {
       if (w[k] == 0 || of_[k].empty()) continue;
       double const* from = of_[k].data() + first;
-      for (std::size_t i = 0; i < count; ++i) into[i] += w[k] * from[i];
+      if (!std::exchange(any, true))
+        for (std::size_t i = 0; i < count; ++i) into[i] = w[k] * from[i];
+      else
+        for (std::size_t i = 0; i < count; ++i) into[i] += w[k] * from[i];
     }
+    if (!any) std::fill(into, into + count, 0.0);
   }
 
  private:
   std::array<std::vector<double>, weighed + 1> of_;
-  std::size_t size_ = 0;
+  std::size_t size_ = 0, expected_ = 0;
 };
 
 // A segment's variables (one per op, as a rule), each with options (cuts), costs of options and of pairs of them.
@@ -283,6 +292,9 @@ struct problem {
   std::vector<configuration> configurations;
   int shapes = 0;
   std::function<shape(int)> make_shape;
+  // By shape: those with one number may have grids with the same tables, which are the same objects while any of them has them.
+  // Empty: no two have.
+  std::vector<int> tables_of{};
   std::function<shape_needs(int)> needs;  // of a shape, without making it; empty: not known
   double limit = infinite;                // bytes per device, wherever it is
 

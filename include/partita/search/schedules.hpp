@@ -2,6 +2,7 @@
 // orders and sources).
 #pragma once
 #include <algorithm>
+#include <set>
 #include <vector>
 
 #include <partita/policy/interlaced_order.hpp>
@@ -41,6 +42,14 @@ struct searched_schedule {
   // How often the time of a stage's weight gradients fills what would be a bubble: it is (p - 1)(TF + TB - TW) for H1 and
   // (p - 1)(TF + TB - 2 TW) for H2, and (p - 1)(TF + TB + TW) without.
   int fills() const { return kind == schedule_kind::zero_bubble_h1 ? 2 : kind == schedule_kind::zero_bubble_h2 ? 3 : 0; }
+  // That of all schedules which so many micro-batches may have, the least first.
+  static std::vector<int> fills_of(constraints const& given, int micro_batches) {
+    std::set<int> all;
+    for (searched_schedule const& x : all_of(given))
+      if (!x.splits() || x.possible({}, 2, micro_batches)) all.insert(x.fills());
+    if (all.empty()) all.insert(0);
+    return {all.begin(), all.end()};
+  }
   pipeline_schedule rule(int stages, int micro_batches) const {
     if (own.order != nullptr) return order_reader(own, stages, micro_batches).rule();
     switch (kind) {

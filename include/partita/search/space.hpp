@@ -4,6 +4,7 @@
 #pragma once
 #include <iterator>
 #include <map>
+#include <memory>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -15,7 +16,8 @@
 #include <partita/search/least_figures.hpp>
 #include <partita/search/place_needs.hpp>
 #include <partita/search/place_prices.hpp>
-#include <partita/search/schedules.hpp>
+#include <partita/search/shape_info.hpp>
+#include <partita/search/shared_tables.hpp>
 #include <partita/search/space_rules.hpp>
 #include <partita/search/spread_ways.hpp>
 #include <partita/search/tables.hpp>
@@ -26,17 +28,7 @@ namespace partita::spaces {
 
 class plan_space {
  public:
-  struct shape_info {
-    int devices = 1, micro_batches = 1;
-    searched_schedule schedule{};
-    std::vector<std::pair<int, int>> grids;  // outer, inner; those of a place stand together
-    std::vector<int> places;                 // of place_prices: of the stages, in the order in which they first come
-    std::vector<int> of_stage;               // by stage, into `places`
-    int stages = 0;                          // where something is spread over the devices of all of them
-    int place_of(int grid) const { return grid * static_cast<int>(places.size()) / static_cast<int>(grids.size()); }
-    int prices_of(int grid) const { return places[static_cast<std::size_t>(place_of(grid))]; }
-    bool may_have(int stage, int grid) const { return of_stage[static_cast<std::size_t>(stage)] == place_of(grid); }
-  };
+  using shape_info = spaces::shape_info;
 
   // `g` and `k` must outlive this.
   plan_space(graph_data const& g, int forward_ops, costs const& k, constraints const& c)
@@ -135,7 +127,7 @@ class plan_space {
     table_options o;
     o.zero = given_.zero.empty() ? std::vector<int>{0, 1, 2, 3} : given_.zero;
     o.micro_batches = s.micro_batches;
-    o.fills = s.schedule.fills();
+    o.fills = searched_schedule::fills_of(given_, s.micro_batches);
     if (s.devices == 1) o.zero = {0};
     o.one_stage = 2 * s.devices > costs_->devices();
     return o;
@@ -143,6 +135,7 @@ class plan_space {
   table_options options_of_spread(shape_info s) const {
     s.devices *= s.stages;
     table_options o = options_of(s);
+    o.fills = {0};
     o.one_stage = false;  // it waits for the stages
     return o;
   }
@@ -188,6 +181,7 @@ class plan_space {
     std::vector<int> stages = given_.stages;
     if (stages.empty())
       for (int p = 1; p <= segments(); ++p) stages.push_back(p);
+    int number_of_tables = -1;
     for (int n : device_counts(given_, available_)) {
       std::vector<int> place_of_stage;
       std::vector<place_needs> places;
@@ -202,14 +196,16 @@ class plan_space {
         place_of_stage.push_back(static_cast<int>(known));
       }
       for (int m : micro_batch_counts(given_, model_.samples)) {
+        ++number_of_tables;
         shape_info info{n, m, {}, possible_grids(n, m, [](int) { return true; }), {}, place_of_stage, 0};
         for (place_needs& x : places)
           x.needs = least_figures(model_, prices_.of(x.prices)).of_devices(n, m, micro_samples_of(info), [&](int segment) {
             return rules_.ways_of(segment);
           });
-        if (!interlaced.empty()) add_interlaced(info, places.front(), held, interlaced, stages);
+        if (!interlaced.empty()) add_interlaced(info, places.front(), held, interlaced, stages, number_of_tables);
         for (std::size_t used = 1; used <= places.size() && !info.grids.empty(); ++used)
-          add_configurations(info, {places.begin(), places.begin() + static_cast<std::ptrdiff_t>(used)}, held, schedules, stages);
+          add_configurations(info, {places.begin(), places.begin() + static_cast<std::ptrdiff_t>(used)}, held, schedules, stages,
+                             number_of_tables);
       }
     }
     problem_.shapes = static_cast<int>(shapes_.size());
@@ -223,7 +219,7 @@ class plan_space {
   // Those whose stages are at all of these places and no others. `info`: without schedule and places. `held`: bytes, of the whole
   // model.
   void add_configurations(shape_info info, std::vector<place_needs> const& places, double held,
-                          std::vector<searched_schedule> const& schedules, std::vector<int> const& stages) {
+                          std::vector<searched_schedule> const& schedules, std::vector<int> const& stages, int number_of_tables) {
     const int n = info.devices, m = info.micro_batches;
     shape_needs needs = least_of(places);
     const bool own_limits = least_memory() < problem_.limit;
@@ -260,13 +256,14 @@ class plan_space {
       }
       if (!used) continue;
       shapes_.push_back(info);
+      problem_.tables_of.push_back(number_of_tables);
       needs_.push_back(schedule.splits() ? least_figures::without_times(needs) : needs);
     }
   }
   // Stages are all at one place, and each number of them has a shape of its own: what is spread lies on all their devices.
   // `info`: without schedule and places.
   void add_interlaced(shape_info info, place_needs const& place, double held, std::vector<searched_schedule> const& schedules,
-                      std::vector<int> const& stages) {
+                      std::vector<int> const& stages, int number_of_tables) {
     const int n = info.devices, m = info.micro_batches;
     info.grids = possible_grids(n, m, [&](int segment) { return !spread_.contains(segment); });
     info.places = {place.prices};
@@ -294,6 +291,7 @@ class plan_space {
         problem_.configurations.push_back(
             {static_cast<int>(shapes_.size()), p, rule, least_time({staged}, counts, {p}, n, rule.fill) + spread, spread});
         shapes_.push_back(info);
+        problem_.tables_of.push_back(number_of_tables);
         needs_.push_back(staged.needs);
       }
     }
@@ -322,17 +320,20 @@ class plan_space {
     if (s.schedule.spreads())
       for (spread_way const& x : ways_to_spread(s)) r.spread.push_back(x.cost);
     std::vector<grid_costs> grids;
-    for (std::size_t g = 0; g < s.grids.size(); ++g)
-      grids.emplace_back(prices_.of(s.prices_of(static_cast<int>(g))), s.grids[g].first, s.grids[g].second);
+    for (std::size_t g = 0; g < s.grids.size(); ++g) grids.push_back(costs_on(s.prices_of(static_cast<int>(g)), s.grids[g]));
     if (s.places.size() > 1) {  // of the stages before the first that lies elsewhere
       auto elsewhere = [&](int place) { return place >= static_cast<int>(s.places.size()); };
       r.places.assign(s.of_stage.begin(), std::find_if(s.of_stage.begin(), s.of_stage.end(), elsewhere));
     }
+    const std::vector<int> fills = searched_schedule::fills_of(given_, s.micro_batches);
+    const std::size_t number =
+        static_cast<std::size_t>(std::find(fills.begin(), fills.end(), s.schedule.fills()) - fills.begin());
     for (grid_costs const& g : grids) {
       table_builder b(model_, rules_.on_cuts(), g, options_of(s), boundary_);
+      const int grid = static_cast<int>(r.grids.size());
       grid_choice choice;
-      choice.place = s.place_of(static_cast<int>(r.grids.size()));
-      if (given_.memory <= 0) choice.limit = prices_.memory(s.prices_of(static_cast<int>(r.grids.size())));
+      choice.place = s.place_of(grid);
+      if (given_.memory <= 0) choice.limit = prices_.memory(s.prices_of(grid));
       for (int first : model_.first_of_kind) {
         segment const& of = model_.segments[static_cast<std::size_t>(first)];
         if (spreads(first, s)) {
@@ -340,7 +341,9 @@ class plan_space {
           continue;
         }
         auto made = [&](way_to_run how) {
-          return std::make_shared<table const>(b.build(of, first == 0, first + 1 == segments(), how));
+          const shared_tables::key key{of.kind, s.devices, s.micro_batches, g.extent(1), s.prices_of(grid), how.turns, how.rest};
+          return tables_.get(key, how.turns > 1 ? 0 : number,
+                             [&] { return b.build(of, first == 0, first + 1 == segments(), how); });
         };
         const auto whole = made({});
         std::vector<variant> variants;
@@ -354,6 +357,9 @@ class plan_space {
     }
     if (s.devices * 2 <= available_) r.crossings = crossings(s, grids);
     return r;
+  }
+  grid_costs const& costs_on(int prices, std::pair<int, int> const& grid) const {
+    return on_grids_.try_emplace({prices, grid}, prices_.of(prices), grid.first, grid.second).first->second;
   }
   // Of a segment that is spread, on a stage's grid.
   table place_of(int number, shape_info const& s, grid_costs const& g) const {
@@ -393,6 +399,8 @@ class plan_space {
   std::map<std::tuple<int, int, int>, double> least_of_spread_;  // by devices, micro-batches, prices
   mutable std::map<std::tuple<int, int, int, bool>, std::vector<spread_way>>
       ways_;  // by devices, stages, micro-batches, whether they run in step
+  mutable shared_tables tables_;
+  mutable std::map<std::pair<int, std::pair<int, int>>, grid_costs> on_grids_;  // by place, outer and inner dimension
   mutable std::string without_options_;
 };
 

@@ -33,7 +33,8 @@ class spread_on_grid {
     for (std::size_t s = 0; s < m.segments.size(); ++s) {
       if (!which.contains(static_cast<int>(s))) continue;
       const segment of = spread_segments::alone(m.segments[s]);
-      parts_.push_back({b.build(of, of.enters.empty(), of.leaves.empty()), s + 1 == m.segments.size() ? 1 : in_flight});
+      parts_.push_back(
+          {std::move(b.build(of, of.enters.empty(), of.leaves.empty()).front()), s + 1 == m.segments.size() ? 1 : in_flight});
       part& x = parts_.back();
       auto boundary = [&](std::vector<int> const& tensors, bool enters) {
         std::vector<cost> all;

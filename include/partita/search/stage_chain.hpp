@@ -38,8 +38,9 @@ class chain_finder {
           places.push_back(x.begin);
     places_.back().push_back(p.segments());
     for (int g = 0; g < s.grids(); ++g)
-      for (auto const& pieces : s.grid(g).kinds())
-        if (!pieces.empty()) widest_ = std::max({widest_, pieces.front().by->of().entries(), pieces.front().by->of().exits()});
+      for (int k = 0; k < s.grid(g).kinds(); ++k)
+        if (auto const& pieces = s.grid(g).kind(k); !pieces.empty())
+          widest_ = std::max({widest_, pieces.front().by->of().entries(), pieces.front().by->of().exits()});
   }
 
   // From now on bounds of what is not listed are as close as stages have them. False: they were before.

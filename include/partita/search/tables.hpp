@@ -1,6 +1,8 @@
 // The table of a segment on one grid: which cuts every op may have, what each costs, and what lies between two ops.
 #pragma once
 #include <algorithm>
+#include <array>
+#include <deque>
 #include <utility>
 
 #include <partita/search/option_costs.hpp>
@@ -29,13 +31,20 @@ class table_builder {
       : m_(m), grid_(grid), cuts_(m, rules, grid, how.micro_batches, boundary_axes), costs_(m, cuts_, grid, how) {}
   table_builder(table_builder const&) = delete;
 
-  table build(segment const& s, bool first, bool last, way_to_run how = {}, table_key* key = nullptr) {
-    table t;
+  // One for each of `table_options::fills`; in turns gradients of weights fill nothing.
+  std::vector<table> build(segment const& s, bool first, bool last, way_to_run how = {}, table_key* key = nullptr) {
+    const std::vector<int> fills = how.turns > 1 ? std::vector<int>{0} : costs_.fills();
+    const bool splits = fills.back() > 0;
+    std::vector<table> t(fills.size());
     table_key k;
-    auto add = [&](table_key::variable v, std::vector<cut_option> cuts, std::vector<cost> const& own) {
+    auto add_to_each = [&](table_key::variable v, std::vector<cut_option> cuts, std::vector<std::vector<cost>> const& own) {
       k.variables.push_back(v);
       k.cuts.push_back(std::move(cuts));
-      return t.add_variable(own);
+      for (std::size_t f = 0; f < t.size(); ++f) t[f].add_variable(own[f]);
+      return t.front().variables() - 1;
+    };
+    auto add = [&](table_key::variable v, std::vector<cut_option> cuts, std::vector<cost> const& own) {
+      return add_to_each(std::move(v), std::move(cuts), std::vector<std::vector<cost>>(t.size(), own));
     };
     // where tensors come from and who reads them
     struct use {
@@ -111,13 +120,16 @@ class table_builder {
     const hiding behind = costs_.hiding_of(s);
     for (std::size_t i = 0; i < s.ops.size(); ++i) {
       std::vector<cut_option> cuts = cuts_.op_options(s.ops[i]);
-      std::vector<cost> own;
+      std::vector<cost> of_op;
+      std::vector<made_apart> apart(splits ? cuts.size() : 0);
       const int op = static_cast<int>(i);
-      for (cut_option const& c : cuts) {
-        own.push_back(costs_.op_cost(s.ops[i], c, is_turned(op) ? how.turns : 1));
-        if (how.turns > 1) own.back() = in_turns_cost(op, c, own.back());
+      for (std::size_t c = 0; c < cuts.size(); ++c) {
+        of_op.push_back(costs_.op_cost(s.ops[i], cuts[c], is_turned(op) ? how.turns : 1, splits ? &apart[c] : nullptr));
+        if (how.turns > 1) of_op.back() = in_turns_cost(op, cuts[c], of_op.back());
       }
-      const std::vector<cost> of_op = own;
+      std::vector<std::vector<cost>> own(t.size(), of_op);
+      for (std::size_t f = 0; f < t.size(); ++f)
+        for (std::size_t c = 0; c < cuts.size() && fills[f] > 0; ++c) own[f][c] = costs_.filling(of_op[c], apart[c], fills[f]);
       table_key::variable v{table_key::variable::cut, static_cast<int>(i), -1};
       for (std::size_t w = 0; w < s.ops[i].weights.size(); ++w) {
         weight_table made =
@@ -126,17 +138,19 @@ class table_builder {
           if (made.costs[z].transient > 0) made.costs[z].transient += of_op[z / made.stages.size()].transient;
         if (made.stages.size() == 1) {
           v.stages.push_back(made.stages.front());
-          for (std::size_t c = 0; c < cuts.size(); ++c) own[c] += made.costs[c];
+          for (std::vector<cost>& of_table : own)
+            for (std::size_t c = 0; c < cuts.size(); ++c) of_table[c] += made.costs[c];
         } else {
           v.stages.push_back(-1);  // a variable of its own
           zero.push_back({static_cast<int>(i), static_cast<int>(w), std::move(made)});
         }
       }
-      variable_of.push_back(add(std::move(v), std::move(cuts), own));
+      variable_of.push_back(add_to_each(std::move(v), std::move(cuts), own));
     }
     struct pending {
       int a, b;
       std::vector<cost> costs;
+      std::vector<cost> apart{};  // what is there beside that where gradients of weights are made apart
     };
     std::vector<pending> pairs;
     for (open_choice& z : zero) {
@@ -147,13 +161,24 @@ class table_builder {
     }
     // the exit comes last
     std::vector<std::pair<int, made const*>> exits;  // variable, tensor
-    auto join = [&](int a, int b, std::vector<cost> costs) {
+    auto join = [&](int a, int b, std::vector<cost> costs) -> pending& {
       for (pending& p : pairs)
         if (p.a == a && p.b == b) {
           for (std::size_t i = 0; i < costs.size(); ++i) p.costs[i] += costs[i];
-          return;
+          return p;
         }
-      pairs.push_back({a, b, std::move(costs)});
+      return pairs.emplace_back(pending{a, b, std::move(costs)});
+    };
+    auto join_layouts = [&](int a, int b, std::vector<cost> costs) {
+      std::vector<cost> apart(splits ? costs.size() : 0);
+      for (std::size_t i = 0; i < apart.size(); ++i) {
+        apart[i].held = std::exchange(costs[i].held, 0.0);
+        apart[i].waiting = std::exchange(costs[i].waiting, 0.0);
+      }
+      pending& p = join(a, b, std::move(costs));
+      if (p.apart.empty()) p.apart = std::move(apart);
+      else
+        for (std::size_t i = 0; i < apart.size(); ++i) p.apart[i] += apart[i];
     };
     for (made const& x : tensors) {
       searched_tensor const& about = m_.tensors[static_cast<std::size_t>(x.tensor)];
@@ -162,7 +187,7 @@ class table_builder {
       if (users == 0) continue;
       const int along = axis_of_turns(x);
       const double times = along >= 0 ? how.turns : 1;
-      const changes change(grid_, bytes / times, cuts_.extents_of(x.tensor, along, how.turns).data(), about.as->rank);
+      changes const& change = changes_of(bytes / times, cuts_.extents_of(x.tensor, along, how.turns), about.as->rank);
       const int from = x.from_op < 0 ? 0 : variable_of[static_cast<std::size_t>(x.from_op)];
       // As it is made, and as the maker reads the gradient: where the value was partial, whole.
       std::vector<lies> made_as, gradient_wanted;
@@ -198,7 +223,7 @@ class table_builder {
       } else if (x.from_op < 0)
         for (lies const& as : made_as) as_it_waits.push_back(bytes * grid_.share(as));
       auto waits = [&](use const& u) {
-        return costs_.splits() && s.ops[static_cast<std::size_t>(u.op)].inputs[static_cast<std::size_t>(u.input)].weights_read;
+        return splits && s.ops[static_cast<std::size_t>(u.op)].inputs[static_cast<std::size_t>(u.input)].weights_read;
       };
       struct keeping {
         bool kept, waits, first;       // first: from where it is made, or enters
@@ -206,7 +231,7 @@ class table_builder {
       };
       auto gradients_wait_again = [&](use const& u) {
         std::vector<double> copies;
-        if (costs_.splits())
+        if (splits)
           for (cut_option const& c : k.cuts[static_cast<std::size_t>(variable_of[static_cast<std::size_t>(u.op)])])
             copies.push_back(costs_.waiting_gradients(s.ops[static_cast<std::size_t>(u.op)], c, true));
         return copies;
@@ -250,9 +275,9 @@ class table_builder {
           join(from, variable_of[static_cast<std::size_t>(u.op)], given_out(x.tensor, made_as, reader_lies(u, false)));
       if (users == 1 && !x.leaves) {
         use const& u = x.readers.front();
-        join(from, variable_of[static_cast<std::size_t>(u.op)],
-             arrivals(made_as, reader_lies(u, false), {is_kept(u), waits(u), true, gradients_wait_again(u)}, reader_lies(u, true),
-                      gradient_wanted));
+        join_layouts(from, variable_of[static_cast<std::size_t>(u.op)],
+                     arrivals(made_as, reader_lies(u, false), {is_kept(u), waits(u), true, gradients_wait_again(u)},
+                              reader_lies(u, true), gradient_wanted));
       } else if (users == 1) exits.push_back({from, &x});
       else {
         // Gathered once for all readers, and the sum of their gradients changed once.
@@ -271,11 +296,11 @@ class table_builder {
         const int hub = add({table_key::variable::gathered, -1, x.tensor}, std::move(cuts), sums);
         const bool kept = std::any_of(x.readers.begin(), x.readers.end(), is_kept),
                    some_wait = std::any_of(x.readers.begin(), x.readers.end(), waits);
-        join(from, hub, arrivals(made_as, values, {kept, some_wait, true, {}}, gradients, gradient_wanted));
+        join_layouts(from, hub, arrivals(made_as, values, {kept, some_wait, true, {}}, gradients, gradient_wanted));
         for (use const& u : x.readers)
-          join(hub, variable_of[static_cast<std::size_t>(u.op)],
-               arrivals(values, reader_lies(u, false), {is_kept(u), waits(u), false, gradients_wait_again(u)},
-                        reader_lies(u, true), gradients));
+          join_layouts(hub, variable_of[static_cast<std::size_t>(u.op)],
+                       arrivals(values, reader_lies(u, false), {is_kept(u), waits(u), false, gradients_wait_again(u)},
+                                reader_lies(u, true), gradients));
         if (x.leaves) exits.push_back({hub, &x});
       }
     }
@@ -287,7 +312,7 @@ class table_builder {
         made const* const x = way_out.second;
         const double bytes = cuts_.bytes_of(x->tensor);
         searched_tensor const& about = m_.tensors[static_cast<std::size_t>(x->tensor)];
-        const changes change(grid_, bytes, cuts_.extents_of(x->tensor).data(), about.as->rank);
+        changes const& change = changes_of(bytes, cuts_.extents_of(x->tensor), about.as->rank);
         const bool differentiable = about.differentiable;
         const bool from_hub = k.variables[static_cast<std::size_t>(from)].what == table_key::variable::gathered;
         const std::vector<cut_options::gathered_option> forms =
@@ -319,7 +344,14 @@ class table_builder {
         join(from, exit, std::move(costs));
       }
     }
-    for (pending const& p : pairs) t.add_pair(p.a, p.b, p.costs);
+    std::size_t entries = 0;
+    for (pending const& p : pairs) entries += p.costs.size();
+    for (table& x : t) x.pair_costs.expect(entries);
+    for (pending& p : pairs)
+      for (std::size_t f = 0; f < t.size(); ++f) {  // those that nothing waits in stand first
+        for (std::size_t i = 0; i < p.apart.size() && fills[f] > 0; ++i) p.costs[i] += std::exchange(p.apart[i], {});
+        t[f].add_pair(p.a, p.b, p.costs);
+      }
     if (key != nullptr) *key = std::move(k);
     return t;
   }
@@ -339,6 +371,18 @@ class table_builder {
       }
     return costs;
   }
+  // Tensors of one size share what is known about changes of their layout: in a block most are alike to another one.
+  changes const& changes_of(double bytes, std::array<std::size_t, max_rank> const& extents, int rank) {
+    for (auto const& x : changes_)
+      if (x.bytes == bytes && x.rank == rank && x.extents == extents) return x.of;
+    return changes_.emplace_back(changed_tensor{bytes, rank, extents, changes(grid_, bytes, extents.data(), rank)}).of;
+  }
+  struct changed_tensor {
+    double bytes;
+    int rank;
+    std::array<std::size_t, max_rank> extents;
+    changes of;
+  };
   static bool same_on(int axis, lies const& a, lies const& b) {
     for (std::size_t d = 0; d < grid_dimensions; ++d)
       if ((a.by[d] == axis) != (b.by[d] == axis)) return false;
@@ -348,6 +392,7 @@ class table_builder {
   grid_costs const& grid_;
   cut_options cuts_;
   option_costs costs_;
+  std::deque<changed_tensor> changes_;
 };
 
 }  // namespace partita::spaces
