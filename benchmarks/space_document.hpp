@@ -14,7 +14,7 @@ inline void name_variables(pt::spaces::plan_space const& of, pt::spaces::space_f
   pt::graph_data const& g = of.graph();
   pt::spaces::segmented_model const& m = of.model();
   d.segments.emplace();
-  for (pt::spaces::segment const& s : m.segments) d.segments->push_back(s.name);
+  for (pt::spaces::segment const& s : m.segments) d.segments->emplace_back(s.name.view());
   auto name_of = [&](int op) { return std::string(g.name(op).view()) + " (" + std::string(g.ops[op].info->kind) + ")"; };
   for (std::size_t s = 0; s < d.shapes.size(); ++s)
     for (std::size_t grid = 0; grid < d.shapes[s].grids.size(); ++grid)

@@ -34,7 +34,7 @@ template <class Model, class Sizes> int repeated_blocks(Model const& model, Size
     CAPTURE(b.name);
     repeated += a.ops.repeats();
     CHECK(b.like < 0);
-    CHECK(a.name == b.name);
+    CHECK(a.name.view() == b.name.view());
     CHECK(a.block == b.block);
     CHECK(a.kind == b.kind);
     CHECK(a.enters == b.enters);

@@ -11,10 +11,11 @@ namespace partita::spaces::detail {
 
 class beside_chain {
  public:
-  beside_chain(graph_data const& g, int forward_ops, caused_ops const& caused) : g_(g), forward_(forward_ops), caused_(caused) {}
+  constexpr beside_chain(graph_data const& g, int forward_ops, caused_ops const& caused)
+      : g_(g), forward_(forward_ops), caused_(caused) {}
 
   // Outputs that are parameters count where these are read first.
-  void find_outputs(segmented_model& m) const {
+  constexpr void find_outputs(segmented_model& m) const {
     for (int op = 0; op < forward_; ++op)
       if (gives_out_a_weight(op))
         for (segment& s : m.segments)
@@ -25,29 +26,30 @@ class beside_chain {
   }
   // Parameters and inputs that nothing reads, and what is given out of them, lie whole on the first stage.
   // `in_chain(op)`: is the op of some segment?
-  template <class InChain> void find_unread(segmented_model& m, InChain&& in_chain) const {
-    std::vector<bool> read(static_cast<std::size_t>(g_.ops.size), false);
+  template <class InChain> constexpr void find_unread(segmented_model& m, InChain&& in_chain) const {
+    growing<bool> read;
+    read.resize(g_.ops.size);
     for (int op = 0; op < forward_; ++op)
       for (int i = 0; i < g_.ops[op].input_count && in_chain(op); ++i) {
         const int tensor = g_.input(g_.ops[op], i), maker = g_.tensors[tensor].op;
-        read[static_cast<std::size_t>(caused_.is_weight(tensor) ? parameter_of(maker) : maker)] = true;
+        read[caused_.is_weight(tensor) ? parameter_of(maker) : maker] = true;
       }
     for (int op = 0; op < forward_; ++op) {
       op_info const& f = *g_.ops[op].info;
       const bool source = f.source == source_kind::parameter || f.source == source_kind::input;
       if (!source && !gives_out_a_weight(op)) continue;
-      if (!read[static_cast<std::size_t>(source ? op : parameter_of(op))]) m.unread += bytes_of(f.outputs[0]);
+      if (!read[source ? op : parameter_of(op)]) m.unread += bytes_of(f.outputs[0]);
     }
   }
 
  private:
-  bool gives_out_a_weight(int op) const { return g_.ops[op].info->is_output && caused_.of_weights(op); }
-  int parameter_of(int op) const {
+  constexpr bool gives_out_a_weight(int op) const { return g_.ops[op].info->is_output && caused_.of_weights(op); }
+  constexpr int parameter_of(int op) const {
     while (g_.ops[op].info->source == source_kind::none) op = g_.tensors[g_.input(g_.ops[op], 0)].op;
     return op;
   }
   // The output with the parameter's axes as its letters, by name or, where that is another, by place.
-  caused_op by_axes_of(int parameter, int op) const {
+  constexpr caused_op by_axes_of(int parameter, int op) const {
     op_info const& f = *g_.ops[op].info;
     operand const &stored = g_.ops[parameter].info->outputs[0], &given = f.outputs[0];
     caused_op c;
@@ -60,7 +62,7 @@ class beside_chain {
     }
     return c;
   }
-  double bytes_of(operand const& x) const {
+  constexpr double bytes_of(operand const& x) const {
     double bytes = static_cast<double>(size_of(x.type));
     for (int a = 0; a < x.rank; ++a) bytes *= static_cast<double>(g_.extent(x.axes[a]));
     return bytes;

@@ -36,8 +36,13 @@ inline void check_constraints(constraints const& c) {
 }
 namespace spaces {
 
-// Throws error where a pattern matches nothing: a name is mistyped, as a rule, and the constraint would be silent.
-inline void check_names(segmented_model const& m, constraints const& c) {
+// A name in the constraints that matches nothing of the model, the member that has it, and what it would be the name of.
+struct unmatched {
+  std::string_view name{};  // lies in the constraints; empty: there is none
+  const char* constraint = "";
+  const char* what = "";
+};
+constexpr unmatched unmatched_name(segmented_model const& m, constraints const& c) {
   auto matches_op = [&](glob const& ops) {
     return std::any_of(m.segments.begin(), m.segments.end(), [&](segment const& s) {
       return std::any_of(s.ops.begin(), s.ops.end(),
@@ -45,13 +50,13 @@ inline void check_names(segmented_model const& m, constraints const& c) {
     });
   };
   auto matches_block = [&](glob const& blocks) {
-    return std::any_of(m.segments.begin(), m.segments.end(), [&](segment const& s) { return blocks.contains(s.name); });
+    return std::any_of(m.segments.begin(), m.segments.end(), [&](segment const& s) { return blocks.contains(s.name.view()); });
   };
-  auto demand = [](auto const& matched, const char* constraint, glob const& given, const char* what) {
+  unmatched found;
+  auto demand = [&](auto const& matched, const char* constraint, glob const& given, const char* what) {
     std::size_t at = 0;
     for (std::string_view one = given.next(at); !one.empty(); one = given.next(at))
-      if (!matched(glob(one)))
-        throw_error({"search: the constraint '", constraint, "' names '", one, "', which matches no ", what});
+      if (found.name.empty() && !matched(glob(one))) found = {one, constraint, what};
   };
   const char* const op = "op of the model";
   const char* const block =
@@ -60,6 +65,12 @@ inline void check_names(segmented_model const& m, constraints const& c) {
   for (region_constraint const& r : c.regions) demand(matches_op, "regions", r.ops, op);
   for (recompute_constraint const& r : c.recompute) demand(matches_block, "recompute", r.blocks, block);
   demand(matches_block, "stage_begins", c.stage_begins, block);
+  return found;
+}
+// Throws error where a pattern matches nothing: a name is mistyped, as a rule, and the constraint would be silent.
+inline void check_names(segmented_model const& m, constraints const& c) {
+  if (const unmatched x = unmatched_name(m, c); !x.name.empty())
+    throw_error({"search: the constraint '", x.constraint, "' names '", x.name, "', which matches no ", x.what});
 }
 
 }  // namespace spaces

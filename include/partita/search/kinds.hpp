@@ -11,9 +11,14 @@ namespace partita::spaces {
 
 namespace detail {
 // Two segments are of one kind when they differ in names alone: the same ops, wired alike, under the same rules.
-inline std::vector<std::int64_t> signature(graph_data const& g, segment const& s) {
-  std::vector<std::int64_t> all;
-  auto put = [&](auto x) { all.push_back(static_cast<std::int64_t>(x)); };
+struct signature {
+  std::vector<std::int64_t> numbers;
+  std::vector<op_info const*> infos;
+  bool operator==(signature const&) const = default;
+};
+constexpr signature signature_of(graph_data const& g, segment const& s) {
+  signature all;
+  auto put = [&](auto x) { all.numbers.push_back(static_cast<std::int64_t>(x)); };
   std::vector<std::pair<int, std::pair<int, int>>> made;  // tensor, where
   for (std::size_t i = 0; i < s.enters.size(); ++i) made.push_back({s.enters[i], {-1, static_cast<int>(i)}});
   auto where = [&](int t) {
@@ -32,7 +37,7 @@ inline std::vector<std::int64_t> signature(graph_data const& g, segment const& s
   }
   for (std::size_t k = 0; k < s.ops.size(); ++k) {
     searched_op const& x = s.ops[k];
-    put(reinterpret_cast<std::intptr_t>(x.info));
+    all.infos.push_back(x.info);
     put(x.rule);
     put(x.backward.size());
     for (caused_op const& b : x.backward)
@@ -55,7 +60,7 @@ inline std::vector<std::int64_t> signature(graph_data const& g, segment const& s
       for (double bytes : {w.stored_bytes, w.used_bytes, w.gradient_bytes, w.term_bytes}) put(bytes);
       put(w.conversions.size());
       put(w.outputs.size());
-      for (given_out const& out : w.outputs) put(reinterpret_cast<std::intptr_t>(out.as.info));
+      for (given_out const& out : w.outputs) all.infos.push_back(out.as.info);
       put(w.term_conversions.size());
       put(w.trained);
       put(w.updates.size());
@@ -76,14 +81,14 @@ inline std::vector<std::int64_t> signature(graph_data const& g, segment const& s
 }
 }  // namespace detail
 
-inline void name_kinds(segmented_model& m) {
-  std::vector<std::vector<std::int64_t>> known;
+constexpr void name_kinds(segmented_model& m) {
+  std::vector<detail::signature> known;
   for (std::size_t s = 0; s < m.segments.size(); ++s) {
     if (const int like = m.segments[s].like; like >= 0 && m.segments[static_cast<std::size_t>(like)].rule == m.segments[s].rule) {
       m.segments[s].kind = m.segments[static_cast<std::size_t>(like)].kind;
       continue;
     }
-    auto own = detail::signature(*m.graph, m.segments[s]);
+    auto own = detail::signature_of(*m.graph, m.segments[s]);
     const auto same = std::find(known.begin(), known.end(), own);
     m.segments[s].kind = static_cast<int>(same - known.begin());
     if (same != known.end()) continue;

@@ -12,16 +12,16 @@ namespace partita::spaces::detail {
 
 class repeated_blocks {
  public:
-  repeated_blocks(graph_data const& g, int forward_ops, caused_ops const& caused) : g_(g), caused_(caused) {
+  constexpr repeated_blocks(graph_data const& g, int forward_ops, caused_ops const& caused) : g_(g), caused_(caused) {
     forward_tensors_ = forward_ops < g.ops.size ? g.ops[forward_ops].first_output : g.tensors.size;
     last_reader_.assign(static_cast<std::size_t>(forward_tensors_), -1);
     for (int op = 0; op < forward_ops; ++op)
       for (int i = 0; i < g.ops[op].input_count; ++i) last_reader_[static_cast<std::size_t>(g.input(g.ops[op], i))] = op;
   }
   // Tensors that forward ops make come first.
-  int forward_tensors() const { return forward_tensors_; }
+  constexpr int forward_tensors() const { return forward_tensors_; }
   // Are two tensors of one form?
-  bool are_alike(int t, int u) const {
+  constexpr bool are_alike(int t, int u) const {
     operand const &x = g_.operand_of(t), &y = g_.operand_of(u);
     return x.type == y.type && g_.tensors[t].differentiable == g_.tensors[u].differentiable &&
            std::equal(x.axes, x.axes + x.rank, y.axes, y.axes + y.rank,
@@ -30,7 +30,7 @@ class repeated_blocks {
   // Do as many forward ops from `begin` on repeat those from `earlier` up to it? Their infos, wiring, names of axes and extents
   // (which infos have), what they cause and what reads them are compared, so that reading would find the same. Parameters that
   // others read too are not taken for repeated: who reads them first, and how many do, does not follow from the block.
-  bool repeat(int earlier, int begin) {
+  constexpr bool repeat(int earlier, int begin) {
     ops_ = begin - earlier;
     first_ = g_.ops[earlier].first_output;
     tensors_ = g_.ops[begin].first_output - first_;
@@ -42,7 +42,7 @@ class repeated_blocks {
   }
 
  private:
-  bool is_alike(int a, int b) {
+  constexpr bool is_alike(int a, int b) {
     op_entry const &x = g_.ops[a], &y = g_.ops[b];
     if (x.info != y.info || x.input_count != y.input_count || y.first_output - x.first_output != tensors_) return false;
     for (int i = 0; i < x.input_count; ++i)
@@ -52,14 +52,14 @@ class repeated_blocks {
     return causes_alike(caused_.backward(a), caused_.backward(b), true) &&
            causes_alike(caused_.updates(a), caused_.updates(b), false);
   }
-  bool reads_alike(int t, int u) const {
+  constexpr bool reads_alike(int t, int u) const {
     if (t >= first_) return u - t == tensors_;
     if (caused_.is_weight(t) || caused_.is_weight(u)) return false;
     if (t == u) return is_source(t);
     return u - t == tensors_ && !is_source(t) && !is_source(u) && are_alike(t, u);
   }
   // A tensor that the earlier block makes, and its like.
-  bool is_read_alike(int t) {
+  constexpr bool is_read_alike(int t) {
     const int u = t + tensors_, last = last_reader_[static_cast<std::size_t>(t)],
               next = last_reader_[static_cast<std::size_t>(u)];
     tensor_entry const &x = g_.tensors[t], &y = g_.tensors[u];
@@ -70,7 +70,7 @@ class repeated_blocks {
       return false;
     return x.gradient < 0 || y.gradient < 0 ? x.gradient < 0 && y.gradient < 0 : is_gradient_alike(x.gradient, y.gradient);
   }
-  bool causes_alike(std::span<int const> some, std::span<int const> others, bool backward) {
+  constexpr bool causes_alike(std::span<int const> some, std::span<int const> others, bool backward) {
     if (some.size() != others.size()) return false;
     for (std::size_t k = 0; k < some.size(); ++k) {
       op_entry const &x = g_.ops[some[k]], &y = g_.ops[others[k]];
@@ -86,18 +86,18 @@ class repeated_blocks {
     }
     return true;
   }
-  bool is_read_backward_alike(int t, int u) {
+  constexpr bool is_read_backward_alike(int t, int u) {
     if (t == u) return is_source(t);
     if (t >= forward_tensors_) return u >= forward_tensors_ && is_gradient_alike(t, u);
     return u - t == tensors_;
   }
   // Backward ops stand in the other order, at a distance of their own.
-  bool is_gradient_alike(int t, int u) {
+  constexpr bool is_gradient_alike(int t, int u) {
     if (!gradients_known_) gradients_ = u - t;
     gradients_known_ = true;
     return u - t == gradients_;
   }
-  bool is_source(int t) const { return g_.ops[g_.tensors[t].op].info->source != source_kind::none; }
+  constexpr bool is_source(int t) const { return g_.ops[g_.tensors[t].op].info->source != source_kind::none; }
 
   graph_data const& g_;
   caused_ops const& caused_;

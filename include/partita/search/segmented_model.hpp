@@ -1,11 +1,10 @@
 // A traced model as a chain of segments: what searches know of its ops, its parameters and the tensors between them.
 #pragma once
 #include <algorithm>
-#include <memory>
-#include <string>
 #include <utility>
 #include <vector>
 
+#include <partita/core/text.hpp>
 #include <partita/model/graph_entries.hpp>
 
 #include <partita/core/begin_planning_code.hpp>
@@ -35,7 +34,7 @@ struct searched_weight {
   int letter[max_rank]{};         // per axis of the parameter: the reader's letter, or -1
   bool owned = false;             // this reader is the first one: what is stored counts here
   int readers = 1;
-  bool alone() const { return readers == 1; }  // it may be stored cut (ZeRO 3)
+  constexpr bool alone() const { return readers == 1; }  // it may be stored cut (ZeRO 3)
   // used: as it is read, where that is another type; gradient: as it is summed; term: as one is made
   double stored_bytes = 0, used_bytes = 0, gradient_bytes = 0, term_bytes = 0, state_bytes = 0;
   // Letters of all these are the parameter's axes.
@@ -83,77 +82,106 @@ struct searched_tensor {
   bool differentiable = false;
   bool operator==(searched_tensor const&) const = default;
 };
+// Of several owners, none of them on another thread. (std::shared_ptr is no constant expression in C++20.)
+template <class T> class shared {
+ public:
+  constexpr explicit shared(T x) : held_(new counted{std::move(x), 1}) {}
+  constexpr shared(shared const& o) noexcept : held_(o.held_) {
+    if (held_ != nullptr) ++held_->owners;
+  }
+  constexpr shared(shared&& o) noexcept : held_(std::exchange(o.held_, nullptr)) {}
+  constexpr shared& operator=(shared o) noexcept {
+    std::swap(held_, o.held_);
+    return *this;
+  }
+  constexpr ~shared() {
+    if (held_ != nullptr && --held_->owners == 0) delete held_;
+  }
+  constexpr T& operator*() const { return held_->value; }
+  constexpr T* operator->() const { return &held_->value; }
+
+ private:
+  struct counted {
+    T value;
+    int owners;
+  };
+  counted* held_;
+};
+
 // The ops of a segment. A block that differs from an earlier one in ids alone has that one's until it is asked for its own: a
 // thousand blocks are read in little more time than one. One thread at a time asks an object.
 class segment_ops {
  public:
   using list = std::vector<searched_op>;
-  segment_ops() : ops_(std::make_shared<list>()) {}
+  constexpr segment_ops() : here_(place{shared<list>(list{}), {}}) {}
   segment_ops(segment_ops&&) = default;
   segment_ops& operator=(segment_ops&&) = default;
-  segment_ops(segment_ops const& o) : ops_(std::make_shared<list>(*o.ops_)), distance_(o.distance_) {}
-  segment_ops& operator=(segment_ops const& o) { return *this = segment_ops(o); }
+  constexpr segment_ops(segment_ops const& o) : here_(place{shared<list>(list(o.alike())), o.here_->away}) {}
+  constexpr segment_ops& operator=(segment_ops const& o) { return *this = segment_ops(o); }
   // Those of a block, with ids so much higher: of ops, and of tensors but for the inputs of the model, below `first_tensor`.
-  segment_ops(segment_ops const& like, int ops, int tensors, int first_tensor)
-      : ops_(like.ops_),
-        distance_{like.distance_.ops + ops, like.distance_.tensors + tensors,
-                  like.repeats() ? like.distance_.first_tensor : first_tensor} {}
+  constexpr segment_ops(segment_ops const& like, int ops, int tensors, int first_tensor)
+      : here_(place{like.here_->ops,
+                    {like.here_->away.ops + ops, like.tensors_higher() + tensors,
+                     like.repeats() ? like.here_->away.first_tensor : first_tensor}}) {}
 
   // Ids are still those of an earlier block.
-  bool repeats() const { return distance_.ops != 0; }
-  int tensors_higher() const { return distance_.tensors; }
+  constexpr bool repeats() const { return here_->away.ops != 0; }
+  constexpr int tensors_higher() const { return here_->away.tensors; }
   // What holds for the block and for the earlier one: all but ids.
-  list const& alike() const { return *ops_; }
-  list const& own() const {
+  constexpr list const& alike() const { return *here_->ops; }
+  constexpr list const& own() const {
     if (repeats()) take_own();
-    return *ops_;
+    return *here_->ops;
   }
-  list& own() {
+  constexpr list& own() {
     std::as_const(*this).own();
-    return *ops_;
+    return *here_->ops;
   }
-  auto begin() const { return own().begin(); }
-  auto end() const { return own().end(); }
-  auto begin() { return own().begin(); }
-  auto end() { return own().end(); }
-  std::size_t size() const { return ops_->size(); }
-  bool empty() const { return ops_->empty(); }
-  searched_op const& operator[](std::size_t i) const { return own()[i]; }
-  searched_op& operator[](std::size_t i) { return own()[i]; }
-  void push_back(searched_op x) { own().push_back(std::move(x)); }
+  constexpr auto begin() const { return own().begin(); }
+  constexpr auto end() const { return own().end(); }
+  constexpr auto begin() { return own().begin(); }
+  constexpr auto end() { return own().end(); }
+  constexpr std::size_t size() const { return alike().size(); }
+  constexpr bool empty() const { return alike().empty(); }
+  constexpr searched_op const& operator[](std::size_t i) const { return own()[i]; }
+  constexpr searched_op& operator[](std::size_t i) { return own()[i]; }
+  constexpr void push_back(searched_op x) { own().push_back(std::move(x)); }
 
  private:
   struct distance {
     int ops = 0, tensors = 0, first_tensor = 0;
   };
-  void take_own() const {
-    const auto mine = std::make_shared<list>(*ops_);
-    for (searched_op& x : *mine) {
-      x.op += distance_.ops;
+  struct place {
+    shared<list> ops;
+    distance away;
+  };
+  constexpr void take_own() const {
+    distance const& away = here_->away;
+    list mine = alike();
+    for (searched_op& x : mine) {
+      x.op += away.ops;
       for (searched_input& in : x.inputs)
-        if (in.activation || in.weight >= 0 || in.tensor >= distance_.first_tensor) in.tensor += distance_.tensors;
+        if (in.activation || in.weight >= 0 || in.tensor >= away.first_tensor) in.tensor += away.tensors;
       for (searched_weight& w : x.weights) {
-        w.op += distance_.ops;
-        for (int& through : w.read_through) through += distance_.ops;
-        for (given_out& out : w.outputs) out.op += distance_.ops;
+        w.op += away.ops;
+        for (int& through : w.read_through) through += away.ops;
+        for (given_out& out : w.outputs) out.op += away.ops;
       }
     }
-    ops_ = mine;
-    distance_ = {};
+    *here_ = {shared<list>(std::move(mine)), {}};
   }
-  mutable std::shared_ptr<list> ops_;
-  mutable distance distance_;
+  shared<place> here_;  // one owner: what is const may still take its own ids
 };
 struct segment {
-  std::string name;  // "block.3", or "" between blocks
-  int block = -1;    // index of the scope, or -1
+  text<96> name;   // "block.3", or "" between blocks
+  int block = -1;  // index of the scope, or -1
   segment_ops ops;
   std::vector<int> enters, leaves;  // tensors that cross its first and last boundary
   int like = -1;                    // an earlier segment that differs in ids alone, and is like no other; or -1
   int kind = -1;
   int rule = 0;  // whether it may, must or must not be run again
 };
-inline bool has_turns(segment const& s) {
+constexpr bool has_turns(segment const& s) {
   segment_ops::list const& ops = s.ops.alike();
   return std::any_of(ops.begin(), ops.end(), [](searched_op const& x) { return x.turns_along >= 0; });
 }
@@ -168,7 +196,7 @@ struct segmented_model {
 };
 
 // Whose backward ops read a tensor: those of its own segment, or of a later one, whose entry it is.
-inline void find_reads_inside(segmented_model& m) {
+constexpr void find_reads_inside(segmented_model& m) {
   for (segment& s : m.segments) {
     if (s.like >= 0) continue;
     for (searched_op& x : s.ops)
@@ -183,7 +211,7 @@ inline void find_reads_inside(segmented_model& m) {
 
 // Inputs of the model count where they are read first. One that a block reads first, and others after it, counts in each segment
 // that reads it: so blocks that are alike stay so.
-inline void find_given(segmented_model& m) {
+constexpr void find_given(segmented_model& m) {
   struct reader {
     std::size_t segment;
     searched_input* in;

@@ -19,14 +19,14 @@ namespace detail {
 
 class segmenter {
  public:
-  segmenter(graph_data const& g, int forward_ops)
+  constexpr segmenter(graph_data const& g, int forward_ops)
       : g_(g), forward_(forward_ops), caused_(g, forward_ops), repeated_(g, forward_ops, caused_) {}
-  segmented_model run(bool all_apart) {
+  constexpr segmented_model run(bool all_apart) {
     m_.graph = &g_;
     find_batch();
     m_.tensors.resize(at(repeated_.forward_tensors()));
     segment_of_.assign(at(forward_), -1);
-    weight_seen_.assign(at(forward_), false);
+    weight_seen_.resize(forward_);
     conversion_seen_ = weight_seen_;
     for (int op = 0; op < forward_;) {
       const int scope = block_scope(op);
@@ -58,17 +58,17 @@ class segmenter {
     int scope, begin;      // begin: its first op
     std::size_t segments;  // that were there before
   };
-  static std::size_t at(int i) { return static_cast<std::size_t>(i); }
-  op_entry const& entry(int op) const { return g_.ops[op]; }
-  std::size_t extent(axis_info const* a) const { return g_.extent(a); }
+  static constexpr std::size_t at(int i) { return static_cast<std::size_t>(i); }
+  constexpr op_entry const& entry(int op) const { return g_.ops[op]; }
+  constexpr std::size_t extent(axis_info const* a) const { return g_.extent(a); }
 
-  void find_batch() {
+  constexpr void find_batch() {
     for (int op = 0; op < forward_ && m_.batch == nullptr; ++op)
       if (op_info const& f = *entry(op).info; f.source == source_kind::input && f.dim_count > 0) m_.batch = f.dims[0].axis;
     if (m_.batch != nullptr) m_.samples = extent(m_.batch);
   }
   // A block that repeats the one just before it, which is one segment. False: it does not.
-  bool add_repeated(block const& before) {
+  constexpr bool add_repeated(block const& before) {
     const int begin = block_.begin, count = begin - before.begin;
     if (before.scope < 0 || block_.scope < 0 || begin + count > forward_ || m_.segments.size() != before.segments + 1)
       return false;
@@ -91,16 +91,16 @@ class segmenter {
     last_scope_ = block_.scope;
     return true;
   }
-  segment named(int scope) const {
+  constexpr segment named(int scope) const {
     segment s;
     if (scope < 0) return s;
     text<96> name;
     g_.put_path(name, scope);
-    s.name = std::string(name.view().substr(0, name.view().size() - 1));
+    s.name = name.view().substr(0, name.view().size() - 1);
     s.block = g_.scopes[scope].index;
     return s;
   }
-  caused_op caused(int op) const {
+  constexpr caused_op caused(int op) const {
     op_entry const& e = entry(op);
     caused_op c;
     c.info = e.info;
@@ -111,19 +111,19 @@ class segmenter {
     c.of_weights = caused_.of_gradients(op);
     return c;
   }
-  bool reads(int op, int tensor) const {
+  constexpr bool reads(int op, int tensor) const {
     bool any = false;
     for (int k = 0; k < entry(op).input_count; ++k) any = any || g_.input(entry(op), k) == tensor;
     return any;
   }
   // The outermost scope that has an index.
-  int block_scope(int op) const {
+  constexpr int block_scope(int op) const {
     int found = -1;
     for (int s = g_.names[entry(op).name].scope; s >= 0; s = g_.scopes[s].parent)
       if (g_.scopes[s].index >= 0) found = s;
     return found;
   }
-  void add(int op, int scope) {
+  constexpr void add(int op, int scope) {
     op_entry const& e = entry(op);
     op_info const& f = *e.info;
     if (f.source != source_kind::none || caused_.of_weights(op)) return;
@@ -178,7 +178,7 @@ class segmenter {
     segment_of_[at(op)] = static_cast<int>(m_.segments.size()) - 1;
     m_.segments.back().ops.push_back(std::move(x));
   }
-  void describe(int t) {
+  constexpr void describe(int t) {
     searched_tensor& s = m_.tensors[at(t)];
     s.tensor = t;
     s.as = &g_.operand_of(t);
@@ -188,12 +188,12 @@ class segmenter {
       s.is_batch[a] = m_.batch != nullptr && s.as->axes[a]->id == m_.batch->id;
     }
   }
-  double bytes_of(operand const& x) const {
+  constexpr double bytes_of(operand const& x) const {
     double b = static_cast<double>(size_of(x.type));
     for (int a = 0; a < x.rank; ++a) b *= static_cast<double>(extent(x.axes[a]));
     return b;
   }
-  searched_weight weight(int reader, operand const& as, int tensor) {
+  constexpr searched_weight weight(int reader, operand const& as, int tensor) {
     searched_weight w;
     int t = tensor;
     while (entry(g_.tensors[t].op).info->source != source_kind::parameter) {
@@ -211,8 +211,8 @@ class segmenter {
     }
     w.stored_bytes = bytes_of(p.outputs[0]);
     w.used_bytes = w.read_through.empty() ? 0 : bytes_of(g_.operand_of(tensor));
-    w.owned = !weight_seen_[at(w.op)];
-    weight_seen_[at(w.op)] = true;
+    w.owned = !weight_seen_[w.op];
+    weight_seen_[w.op] = true;
     const int gradient = g_.tensors[t].gradient;
     w.trained = gradient >= 0;
     if (w.trained) {
@@ -227,18 +227,18 @@ class segmenter {
     add_conversions(w, reader);
     return w;
   }
-  void add_conversions(searched_weight& w, int reader) {
+  constexpr void add_conversions(searched_weight& w, int reader) {
     for (int through : w.read_through) {
       if (entry(through).info->is_view) continue;
-      if (!conversion_seen_[at(through)]) w.conversions.push_back(by_axes_of(w.op, through, through));
-      conversion_seen_[at(through)] = true;
+      if (!conversion_seen_[through]) w.conversions.push_back(by_axes_of(w.op, through, through));
+      conversion_seen_[through] = true;
       for (int b : caused_.backward(through))
         if (!entry(b).info->is_view && !caused_.adds_gradients(b) && made_for(b, reader, w.read_through))
           w.term_conversions.push_back(by_axes_of(w.op, through, b));
     }
   }
   // An op of `through`, which reads a parameter, with the parameter's axes as its letters.
-  caused_op by_axes_of(int parameter, int through, int op) const {
+  constexpr caused_op by_axes_of(int parameter, int through, int op) const {
     operand const &stored = entry(parameter).info->outputs[0], &read = entry(through).info->input(0);
     caused_op c = caused(op);
     for (int d = 0; d < c.info->dim_count; ++d) {
@@ -250,7 +250,7 @@ class segmenter {
     return c;
   }
   // Is what this op reads, a term of a parameter's gradient, made by an op that `reader` causes?
-  bool made_for(int op, int reader, std::vector<int> const& read_through) const {
+  constexpr bool made_for(int op, int reader, std::vector<int> const& read_through) const {
     for (;;) {
       op = g_.tensors[g_.input(entry(op), 0)].op;
       const int origin = entry(op).origin;
@@ -259,7 +259,7 @@ class segmenter {
         return false;
     }
   }
-  void find_shared_weights() {
+  constexpr void find_shared_weights() {
     std::vector<int> readers(at(forward_), 0);
     auto each = [&](auto&& visit) {
       for (segment& s : m_.segments)
@@ -272,7 +272,7 @@ class segmenter {
   }
   // Features and heads: axes that an op with a parameter makes, another op of the same block sums, no op of it keeps whole or
   // has twice, and that no tensor has which enters or leaves the block. Of two in one op the one made first is taken.
-  void find_turns() {
+  constexpr void find_turns() {
     for (segment& s : m_.segments) {
       if (s.block < 0 || s.like >= 0) continue;
       std::vector<axis_info const*> axes;
@@ -300,7 +300,7 @@ class segmenter {
         }
     }
   }
-  bool makes(searched_op const& x, int d) const {
+  constexpr bool makes(searched_op const& x, int d) const {
     if (x.weights.empty()) return false;
     bool of_weight = false;
     for (searched_weight const& w : x.weights)
@@ -309,7 +309,7 @@ class segmenter {
       if (x.inputs[i].weight < 0 && x.info->input(static_cast<int>(i)).find(d) >= 0) return false;
     return of_weight && x.info->outputs[0].find(d) >= 0;
   }
-  bool inside(segment const& s, axis_info const* axis) const {
+  constexpr bool inside(segment const& s, axis_info const* axis) const {
     auto has = [&](int t) {
       operand const& x = *m_.tensors[at(t)].as;
       return std::any_of(x.axes, x.axes + x.rank, [&](axis_info const* a) { return a->id == axis->id; });
@@ -329,7 +329,7 @@ class segmenter {
     return summed;
   }
   // Per boundary, the tensors that are made before it and read after it.
-  void find_crossings() {
+  constexpr void find_crossings() {
     std::vector<int> last(m_.tensors.size(), -1);
     for (int op = 0; op < forward_; ++op)
       if (const int here = segment_of_[at(op)]; here >= 0)
@@ -346,17 +346,17 @@ class segmenter {
     for (segment& s : m_.segments)
       if (s.like >= 0 && !crossed_alike(m_.segments[at(s.like)], s)) keep_apart(s);
   }
-  bool crossed_alike(segment const& a, segment const& b) const {
+  constexpr bool crossed_alike(segment const& a, segment const& b) const {
     auto alike = [&](int t, int u) { return u - t == b.ops.tensors_higher() && repeated_.are_alike(t, u); };
     return std::equal(a.enters.begin(), a.enters.end(), b.enters.begin(), b.enters.end(), alike) &&
            std::equal(a.leaves.begin(), a.leaves.end(), b.leaves.begin(), b.leaves.end(), alike);
   }
-  static void keep_apart(segment& s) {
+  static constexpr void keep_apart(segment& s) {
     s.ops.own();
     s.like = -1;
   }
   // More tensors than two across a boundary would each want a layout of their own: such neighbours are one segment.
-  void join_tied_boundaries() {
+  constexpr void join_tied_boundaries() {
     auto is_tied = [](segment const& s) { return s.leaves.size() > 2; };
     if (std::none_of(m_.segments.begin(), m_.segments.end(), is_tied)) return;
     for (segment& s : m_.segments) keep_apart(s);
@@ -367,7 +367,7 @@ class segmenter {
         continue;
       }
       segment& into = joined.back();
-      into.name.clear();
+      into.name = {};
       into.block = -1;
       for (searched_op& x : s.ops) into.ops.push_back(std::move(x));
       into.leaves = s.leaves;
@@ -381,7 +381,7 @@ class segmenter {
   repeated_blocks repeated_;
   segmented_model m_;
   std::vector<int> segment_of_;  // by forward op: where it is in the chain, or -1
-  std::vector<bool> weight_seen_, conversion_seen_;
+  growing<bool> weight_seen_, conversion_seen_;
   block block_{-2, 0, 0};  // that is being read
   int last_scope_ = -2;
 };
@@ -389,7 +389,7 @@ class segmenter {
 
 // `forward_ops`: how many of the graph's ops are the model's own; they come first. Kinds are named by `name_kinds` when
 // rules are set. `all_apart`: every block is read by itself, whatever it repeats.
-inline segmented_model find_segments(graph_data const& g, int forward_ops, bool all_apart = false) {
+constexpr segmented_model find_segments(graph_data const& g, int forward_ops, bool all_apart = false) {
   return detail::segmenter(g, forward_ops).run(all_apart);
 }
 

@@ -167,7 +167,7 @@ class plan_space {
     for (segment const& s : model_.segments) {
       problem_.chain.push_back(s.kind);
       if (given_.equal_stages) problem_.blocks.push_back(s.block < 0 ? -1 : blocks++);
-      problem_.may_begin.push_back(given_.stage_begins.contains(s.name));
+      problem_.may_begin.push_back(given_.stage_begins.contains(s.name.view()));
       if (!given_.regions.empty()) problem_.regions.push_back(rules_.region_of(s));
     }
     counts_.assign(model_.first_of_kind.size(), 0);

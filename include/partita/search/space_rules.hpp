@@ -69,7 +69,7 @@ class space_rules {
   recompute_rule recompute_of(segment const& s) const {
     recompute_rule rule = s.block < 0 ? recompute_rule::never : recompute_rule::either;
     for (recompute_constraint const& c : given_.recompute)
-      if (s.block >= 0 && c.blocks.contains(s.name)) rule = c.rule;
+      if (s.block >= 0 && c.blocks.contains(s.name.view())) rule = c.rule;
     return rule;
   }
   graph_data const* graph_;

@@ -1,0 +1,100 @@
+// What a search reads of a model, as constants of the model's type: which letters its ops may be cut along, which ops follow each
+// other, which blocks repeat. Found by the functions that the run-time search calls.
+//   static_assert(pt::repeated_blocks<gpt>.size() == 3);
+#pragma once
+#include <array>
+#include <cstddef>
+
+#include <partita/core/text.hpp>
+#include <partita/search/kinds.hpp>
+
+#include <partita/core/begin_planning_code.hpp>
+
+namespace partita {
+
+// A forward op and an axis that it may be cut along, by the letter of its annotation that is bound to it.
+struct legal_cut {
+  text<96> op{};
+  axis_info const* axis = nullptr;
+  char letter = 0;
+};
+// Two forward ops of a segment, of which the second alone reads what the first makes.
+struct following_ops {
+  text<96> first{}, second{};
+};
+// A block and an earlier one that has the same ops, wired alike: what is found out about one holds for both.
+struct repeated_block {
+  text<96> block{}, earlier{};
+};
+
+namespace detail::known_of_model {
+
+struct cuts {
+  using entry = legal_cut;
+  static constexpr void each(spaces::segmented_model const& m, auto&& visit) {
+    for (spaces::segment const& s : m.segments)
+      for (spaces::searched_op const& x : s.ops)
+        for (int l = 0; l < x.info->dim_count; ++l)
+          if (x.may_cut[l]) visit(legal_cut{m.graph->name(x.op).view(), x.info->dims[l].axis, x.info->dims[l].letter});
+  }
+};
+struct followers {
+  using entry = following_ops;
+  static constexpr void each(spaces::segmented_model const& m, auto&& visit) {
+    for (spaces::segment const& s : m.segments)
+      for (spaces::searched_op const& x : s.ops)
+        for (int o = 0; o < x.info->output_count; ++o) {
+          const int tensor = m.graph->ops[x.op].first_output + o;
+          int readers = 0, reader = -1;
+          for (int t : s.leaves) readers += t == tensor;
+          for (spaces::searched_op const& y : s.ops)
+            for (spaces::searched_input const& in : y.inputs)
+              if (in.tensor == tensor) {
+                ++readers;
+                reader = y.op;
+              }
+          if (readers == 1 && reader >= 0) visit(following_ops{m.graph->name(x.op).view(), m.graph->name(reader).view()});
+        }
+  }
+};
+struct blocks {
+  using entry = repeated_block;
+  static constexpr void each(spaces::segmented_model const& m, auto&& visit) {
+    for (std::size_t i = 0; i < m.segments.size(); ++i) {
+      spaces::segment const& s = m.segments[i];
+      const int first = m.first_of_kind[static_cast<std::size_t>(s.kind)];
+      if (s.block >= 0 && first != static_cast<int>(i))
+        visit(repeated_block{s.name, m.segments[static_cast<std::size_t>(first)].name});
+    }
+  }
+};
+template <class Model, class What> constexpr void visit_each(auto&& visit) {
+  recorder<planning_only, as_training<Model>> g;
+  trace(g, as_training<Model>{});
+  spaces::segmented_model m = spaces::find_segments(g, g.forward_count);
+  spaces::name_kinds(m);
+  What::each(m, visit);
+}
+template <class Model, class What> constexpr std::size_t count() {
+  std::size_t n = 0;
+  visit_each<Model, What>([&](auto const&) { ++n; });
+  return n;
+}
+template <class Model, class What> constexpr auto list() {
+  std::array<typename What::entry, count<Model, What>()> all{};
+  std::size_t n = 0;
+  visit_each<Model, What>([&](auto const& x) { all[n++] = x; });
+  return all;
+}
+
+}  // namespace detail::known_of_model
+
+// Of a model whose extents are static, in the order of the model's ops.
+template <class Model> inline constexpr auto legal_cuts = detail::known_of_model::list<Model, detail::known_of_model::cuts>();
+template <class Model> inline constexpr auto followers = detail::known_of_model::list<Model, detail::known_of_model::followers>();
+template <class Model>
+inline constexpr auto repeated_blocks = detail::known_of_model::list<Model, detail::known_of_model::blocks>();
+
+}  // namespace partita
+
+#include <partita/core/end_planning_code.hpp>

@@ -1,0 +1,66 @@
+// What is known of a model's type while it compiles.
+#include <algorithm>
+#include <string_view>
+
+#include <doctest/doctest.h>
+
+#include <partita/ops/add.hpp>
+#include <partita/ops/cross_entropy.hpp>
+#include <partita/ops/linear.hpp>
+#include <partita/ops/relu.hpp>
+#include <partita/plan/typed_plan.hpp>
+#include <partita/search/known_of_model.hpp>
+
+namespace pt = partita;
+
+namespace {
+struct batch : pt::axis<"batch", 32> {};
+struct in : pt::axis<"in", 784> {};
+struct width : pt::axis<"width", 64> {};
+struct ffn : pt::axis<"ffn", 256> {};
+struct out : pt::axis<"class", 10> {};
+
+struct stack {
+  constexpr auto operator()(auto& g) const {
+    auto x = pt::linear(pt::input<pt::f32, batch, in>(g, "x"), pt::param<pt::f32, in, width>(g, "in.weight"));
+    auto y = pt::input<pt::i32, batch>(g, "y");
+    for (int l = 0; l < 3; ++l) {
+      auto s = pt::scope(g, "block", l);
+      auto h = pt::relu(pt::linear(x, pt::param<pt::f32, width, ffn>(g, "up.weight")));
+      x = x + pt::linear(h, pt::param<pt::f32, ffn, width>(g, "down.weight"));
+    }
+    return pt::cross_entropy(pt::linear(x, pt::param<pt::f32, width, out>(g, "out.weight")), y);
+  }
+};
+constexpr bool may_be_cut(std::string_view op, pt::axis_info const& axis) {
+  return std::any_of(pt::legal_cuts<stack>.begin(), pt::legal_cuts<stack>.end(),
+                     [&](pt::legal_cut const& x) { return x.op.view() == op && x.axis->id == axis.id; });
+}
+constexpr bool follow(std::string_view first, std::string_view second) {
+  return std::any_of(pt::followers<stack>.begin(), pt::followers<stack>.end(),
+                     [&](pt::following_ops const& x) { return x.first.view() == first && x.second.view() == second; });
+}
+// [known]
+static_assert(pt::repeated_blocks<stack>.size() == 2);  // block.1 and block.2 are as block.0 is
+static_assert(pt::repeated_blocks<stack>[1].block.view() == "block.2" &&
+              pt::repeated_blocks<stack>[1].earlier.view() == "block.0");
+static_assert(may_be_cut("block.0.up", pt::axis_of<ffn>::info));  // a search of pt::legal_cuts<stack>
+static_assert(follow("block.0.up", "block.0.relu"));              // of pt::followers<stack>
+// [/known]
+static_assert(!may_be_cut("block.0.up", pt::axis_of<out>::info) && !may_be_cut("cross_entropy", pt::axis_of<out>::info));
+static_assert(follow("block.0.relu", "block.0.down") && !follow("block.0.down", "block.0.up"));
+static_assert(!follow("block.0.add", "block.1.up"));  // two ops read it
+}  // namespace
+
+TEST_CASE("what is known of a model's type is what a search reads at run time") {
+  pt::recorder<pt::planning_only, pt::training<stack>> g;
+  pt::trace(g, pt::training<stack>{});
+  pt::spaces::segmented_model m = pt::spaces::find_segments(g, g.forward_count);
+  pt::spaces::name_kinds(m);
+  std::size_t cuts = 0;
+  pt::detail::known_of_model::cuts::each(m, [&](pt::legal_cut const& x) {
+    CHECK(may_be_cut(x.op.view(), *x.axis));
+    ++cuts;
+  });
+  CHECK(cuts == pt::legal_cuts<stack>.size());
+}
