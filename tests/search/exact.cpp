@@ -51,7 +51,7 @@ TEST_CASE("shapes share tables: what is found out about them under one schedule 
     }
     p.shapes = 2 * shapes;
     double best = infinite;
-    detail::enumeration::all(p, [&](choice const&, total const& t) {
+    spaces::detail::enumeration::all(p, [&](choice const&, total const& t) {
       if (t.fits) best = std::min(best, t.time);
     });
     const exact_outcome apart = exact(p);

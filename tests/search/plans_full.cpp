@@ -1,8 +1,15 @@
 // Searched plans: what is found verifies, and points of the space drawn at random train as one device does.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <random>
+#include <string>
+#include <vector>
+
+#include <partita/cost/plain_machine.hpp>
 #include <partita/cost/presets.hpp>
 #include <partita/ops/scale.hpp>
+#include <partita/search/at_point.hpp>
 #include <partita/search/search.hpp>
 
 #include "../support/drawn_points.hpp"
@@ -62,6 +69,31 @@ TEST_CASE("points of the space, drawn at random, are plans that train as one dev
   using enum schedule_kind;
   given.schedules = {one_f_one_b, gpipe, interleaved, zero_bubble_h1, zero_bubble_h2};
   try_points<gpt>(given, 7, 80);
+}
+
+TEST_CASE("plans of the space that is searched while compiling train as one device does") {
+  namespace m = testing::models;
+  testing::tried<gpt> both({.samples = 8, .positions = 6, .vocabulary = 12, .hidden = 8, .heads = 4, .width = 4, .inner = 8});
+  using enum schedule_kind;
+  const constraints given = constrained<only::axes<"*", m::sample, m::inner>, only::micro_batches<1, 4>, only::zero<0, 2, 3>,
+                                        only::schedules<one_f_one_b, gpipe, zero_bubble_h1>, only::devices_per_stage<1, 2, 4>>();
+  std::vector<spaces::small_point> points;
+  for (double memory : {1e9, 1e3}) {  // nothing has to run again, everything that may
+    const plain_machine machine{.memory = memory, .count = 4};
+    const spaces::small_space<plain_machine> space(both.graph(), both.forward_ops(), machine, given);
+    space.each_point([&](spaces::small_point const& x, double, double) { points.push_back(x); });
+  }
+  const plain_machine machine{.count = 4};
+  const spaces::small_space<plain_machine> space(both.graph(), both.forward_ops(), machine, given);
+  std::mt19937 random(5);
+  std::shuffle(points.begin(), points.end(), random);
+  REQUIRE(points.size() > 40);
+  for (std::size_t i = 0; i < 40; ++i) {
+    const spaces::at_point<plain_machine> here(space, points[i]);
+    const spaces::choice x = here.chosen();
+    const std::string found = both.fault([&](plan_base& plan) { spaces::chosen(here, x)(plan); });
+    CHECK_MESSAGE(found.empty(), "point ", i, ": ", found);
+  }
 }
 
 TEST_CASE("the same where embeddings and logits are spread over the devices of all stages") {

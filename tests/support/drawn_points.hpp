@@ -22,7 +22,7 @@ template <class Look> int at_drawn_points(spaces::plan_space const& space, unsig
     spaces::configuration const& drawn = all.configurations[static_cast<std::size_t>(c)];
     const spaces::shape s = all.make_shape(drawn.shape);
     const spaces::choice x = spaces::random_choice(all, s, c, random);
-    if (!x.found() || spaces::time_and_memory(all, s, x).time > spaces::changes::impossible) continue;
+    if (!x.found() || spaces::time_and_memory(all, s, x).time > spaces::impossible) continue;
     CAPTURE(draw);
     CAPTURE(s.devices);
     CAPTURE(s.micro_batches);

@@ -95,15 +95,25 @@ class costs {
     if (const double s = measured_.transfer(name_of(kind), shape.members, bytes); s >= 0) return s;
     return seconds_of(cluster_, kind, shape, bytes, concurrent, how_.algorithm);
   }
+  // One of the groups of devices that differ along some dimensions of a grid (a mask), all of which are at work at once.
+  struct device_group {
+    group_shape shape{};
+    double concurrent = 1;
+  };
+  device_group group_over(placement const& grid, unsigned levels) const {
+    const std::vector<int> devices = group_along(grid, levels);
+    const group_shape shape = group_shape::of(cluster_, devices);
+    return {shape, concurrent_groups(grid, devices, shape)};
+  }
+  double collective(collective_kind kind, device_group const& over, double bytes) const {
+    return collective(kind, over.shape, bytes, over.concurrent);
+  }
   // Over all groups along one dimension of a grid, at once; or along several (a mask).
   double collective(collective_kind kind, placement const& grid, int level, double bytes) const {
     return collective_over(kind, grid, 1u << level, bytes);
   }
   double collective_over(collective_kind kind, placement const& grid, unsigned levels, double bytes) const {
-    const std::vector<int> group = group_along(grid, levels);
-    if (group.size() < 2) return 0;
-    const group_shape shape = group_shape::of(cluster_, group);
-    return collective(kind, shape, bytes, concurrent_groups(grid, group, shape));
+    return collective(kind, group_over(grid, levels), bytes);
   }
   double send(int from, int to, double bytes, double concurrent = 1) const {
     if (from == to || bytes <= 0) return 0;

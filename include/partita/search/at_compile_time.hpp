@@ -1,128 +1,135 @@
-// A small model, searched while it compiles: one device grid of two dimensions at most, and of each dimension one of a few
-// axes that every op which has it is cut along.
+// A small model, searched while it compiles, inside the constraints that a search takes at run time:
 //   struct machine { static constexpr pt::plain_machine of{.flops = 1e12, .memory = 64e6}; };
-//   using found = pt::searched_at_compile_time<mlp, machine, 4, batch, ffn>;
+//   using found = pt::searched_at_compile_time<mlp, machine, 4, pt::only::axes<"*", batch, ffn>, pt::only::micro_batches<1, 4>>;
 //   static_assert(pt::verify<mlp, found>());
-// `found` is a policy like any other, and `found::best` says what it takes.
+// `found` is a policy like any other, and `found::best` says what it takes. What is searched stands in search/small_space.hpp.
 #pragma once
-#include <algorithm>
-
 #include <partita/core/mistake.hpp>
-#include <partita/cost/collective.hpp>
-#include <partita/cost/work.hpp>
+#include <partita/cost/plain_machine.hpp>
 #include <partita/plan/verify.hpp>
-#include <partita/simulate/node_seconds.hpp>
+#include <partita/search/at_point.hpp>
+#include <partita/search/check_constraints.hpp>
+#include <partita/search/chosen.hpp>
 
 #include <partita/core/begin_planning_code.hpp>
 
 namespace partita {
 
-// Devices that are alike, with links that are alike between all of them.
-struct plain_machine {
-  double flops = 1e12, bandwidth = 1e12;  // per second; bytes per second
-  double launch = 0;                      // seconds per op
-  double alpha = 5e-6, beta = 1e-10;      // of a link: seconds, seconds per byte
-  double memory = 1e12;                   // bytes of a device
-
-  constexpr double op(op_info const& f, std::size_t const* extents, int, int inputs) const {
-    const op_work w = work_of(f, extents, inputs);
-    return w.flops <= 0 && w.bytes <= 0 ? 0 : launch + std::max(w.flops / flops, w.bytes / bandwidth);
-  }
-  constexpr double pass_over(double bytes, int) const { return launch + bytes / bandwidth; }
-  constexpr double send(int, int, double bytes) const { return alpha + beta * bytes; }
-  // In rings: 2 (n - 1) steps of an n-th for an all-reduce, n - 1 for the others (a personalized exchange for the last one).
-  constexpr double collective(collective_kind kind, placement const& where, int level, double bytes) const {
-    return collective_over(kind, where, 1u << level, bytes);
-  }
-  constexpr double collective_over(collective_kind kind, placement const& where, unsigned levels, double bytes) const {
-    double n = 1;
-    for (int l = 0; l < where.rank; ++l)
-      if ((levels >> l & 1) != 0) n *= where.extents[l];
-    const double steps = kind == collective_kind::all_reduce ? 2 * (n - 1) : n - 1;
-    const double each = kind == collective_kind::all_to_all ? bytes / n / n : bytes / n;
-    return steps * (alpha + beta * each);
-  }
-};
-
-// A point of the space: a policy.
-struct cuts_of_grid {
-  int extents[2]{1, 1};  // outer, inner
-  axis_info const* axes[2]{};
-  constexpr int devices() const { return extents[0] * extents[1]; }
-  constexpr void operator()(auto& plan) const {
-    const mode_name modes[2]{mode_name("outer"), mode_name("inner")};
-    for (int d = 0; d < 2; ++d)
-      if (extents[d] > 1) plan.op_trans(plan.with(axes[d]), cut_axis{axes[d], extents[d], modes[d]});
-    plan.op_assign(plan.ops(), grid{{"outer", extents[0]}, {"inner", extents[1]}});
-  }
-};
-struct found_at_compile_time {
-  bool found = false;
-  cuts_of_grid cuts{};
-  double seconds = 0, bytes = 0;  // of a step, nothing overlapping; of a device, all that the step makes, nothing reused
-  int looked_at = 0;              // points of the space that are plans
-};
+using found_at_compile_time = spaces::small_outcome;
 
 namespace detail::compile_time {
-struct price {
-  bool is_plan = false;
-  double seconds = 0, bytes = 0;
+
+inline constexpr long most_tables = 256, most_ways = 4096;
+
+enum class hindrance { none, number, schedule, name, axes, segments, tables, ways };
+struct obstacle {
+  hindrance what = hindrance::none;
+  long count = 0;
+  int tables = 0;  // where nothing is in the way
 };
-constexpr price price_of(graph_data const& g, cuts_of_grid const& cuts, plain_machine const& m) {
-  plan_base p(g);
-  cuts(p);
-  completed c;
-  price r;
-  if (verify_plan(g, p, c)) return r;
-  r.is_plan = true;
-  for (node const& n : c.nodes) r.seconds += n.time.size() * node_seconds(g, c, n, m);
-  for (node_value const& v : c.values) r.bytes += node_cost::piece_bytes(g, g.operand_of(v.tensor), v.lay);
-  return r;
-}
-// Every way to write every number of devices as outer x inner, with every pair of axes.
-template <class Visit> constexpr void each_point(int devices, axis_info const* const* axes, int count, Visit&& visit) {
-  for (int outer = 1; outer <= devices; ++outer)
-    for (int inner = 1; outer * inner <= devices; ++inner) {
-      if (outer > 1 && inner == 1) continue;  // the same as inner alone
-      for (int a = 0; a < (outer > 1 ? count : 1); ++a)
-        for (int b = 0; b < (inner > 1 ? count : 1); ++b)
-          visit(cuts_of_grid{{outer, inner}, {outer > 1 ? axes[a] : nullptr, inner > 1 ? axes[b] : nullptr}});
-    }
-}
-template <class Training> constexpr found_at_compile_time search(Training const& t, plain_machine const& m, int devices,
-                                                                 axis_info const* const* axes, int count) {
-  recorder<planning_only, Training> g;
-  trace(g, t);
-  found_at_compile_time r;
-  each_point(devices, axes, count, [&](cuts_of_grid const& cuts) {
-    const price p = price_of(g, cuts, m);
-    if (!p.is_plan) return;
-    ++r.looked_at;
-    if (p.bytes > m.memory || (r.found && p.seconds >= r.seconds)) return;
-    r.found = true;
-    r.cuts = cuts;
-    r.seconds = p.seconds;
-    r.bytes = p.bytes;
+// What keeps a space from being searched while compiling.
+template <class Costs> constexpr obstacle obstacle_of(spaces::small_space<Costs> const& s, constraints const& c) {
+  auto from_one = [](std::vector<int> const& numbers) {
+    return std::all_of(numbers.begin(), numbers.end(), [](int n) { return n >= 1; });
+  };
+  const bool numbers = from_one(c.stages) && from_one(c.devices_per_stage) && from_one(c.micro_batches) && c.devices >= 0 &&
+                       std::all_of(c.zero.begin(), c.zero.end(), [](int z) { return z >= 0 && z <= 3; });
+  if (!numbers) return {hindrance::number, 0};
+  const bool schedules = std::all_of(c.schedules.begin(), c.schedules.end(), [](schedule_kind k) {
+    return k != schedule_kind::interleaved && k != schedule_kind::interlaced && k != schedule_kind::interlaced_in_step;
   });
-  return r;
+  if (!schedules || !c.orders.empty() || !c.chunks.empty() || !c.coshard.empty()) return {hindrance::schedule, 0};
+  if (!spaces::unmatched_name(s.model(), c).name.empty()) return {hindrance::name, 0};
+  if (std::ssize(s.axes()) > spaces::small_axes) return {hindrance::axes, std::ssize(s.axes())};
+  if (std::ssize(s.model().segments) > spaces::small_segments) return {hindrance::segments, std::ssize(s.model().segments)};
+  if (const long n = s.tables(); n > most_tables) return {hindrance::tables, n};
+  if (const long n = s.ways(); n > most_ways) return {hindrance::ways, n};
+  return {hindrance::none, 0, static_cast<int>(s.tables())};
 }
+// Asks a space of what is traced. Extents are static.
+template <class Training, class... Constraint> constexpr auto ask(plain_machine m, int devices, auto&& question) {
+  recorder<planning_only, Training> g;
+  trace(g, Training{});
+  m.count = devices;
+  const constraints given = constrained<Constraint...>();
+  const spaces::small_space<plain_machine> space(g, g.forward_count, m, given);
+  return question(space, given);
+}
+constexpr int forward_ops(graph_data const& g) {
+  int n = 0;
+  while (n < g.ops.size && g.ops[n].when == pass::forward) ++n;
+  return n;
+}
+
 }  // namespace detail::compile_time
 
 namespace mistake {
-template <class...> struct no_plan_of_these_axes_fits_the_memory_of_the_machine;
-}
+template <class Model, class Machine> struct no_plan_of_these_constraints_fits_the_memory_of_the_machine;
+template <class Model> struct a_constraint_has_a_number_that_no_plan_can_have;
+template <class Model> struct a_constraint_names_what_the_model_does_not_have;
+template <class Model> struct interleaved_interlaced_own_orders_and_coshard_are_searched_at_run_time;
+template <class Count, class Model> struct too_many_axes_for_compile_time_so_name_fewer_in_only_axes;
+template <class Count, class Model> struct too_many_segments_for_compile_time_so_search_at_run_time;
+template <class Count, class Model>
+struct too_many_tables_for_compile_time_so_give_fewer_devices_per_stage_micro_batches_schedules_or_zero;
+template <class Count, class Model> struct too_many_ways_to_cut_for_compile_time_so_name_fewer_in_only_axes;
+}  // namespace mistake
+template <long N> struct tables_to_make;
+template <long N> struct ways_to_cut;
+template <long N> struct axes_that_may_be_cut;
+template <long N> struct segments_of_the_model;
 
-// `Machine::of` is a plain_machine, `Devices` how many there are at most, `Axes` those that may be cut. Extents are static.
-template <class Model, class Machine, int Devices, class... Axes> struct searched_at_compile_time {
-  static_assert(sizeof...(Axes) > 0, "name an axis that may be cut");
-  static constexpr axis_info const* axes[]{&axis_of<Axes>::info...};
-  static constexpr found_at_compile_time best =
-      detail::compile_time::search(as_training<Model>{}, Machine::of, Devices, axes, static_cast<int>(sizeof...(Axes)));
+// `Machine::of` is a plain_machine, `Devices` how many there are, `Constraint` types as pt::constrained takes them. Extents are
+// static.
+template <class Model, class Machine, int Devices, class... Constraint> struct searched_at_compile_time {
+  static constexpr detail::compile_time::obstacle in_the_way = detail::compile_time::ask<as_training<Model>, Constraint...>(
+      Machine::of, Devices, [](auto const& space, constraints const& c) { return detail::compile_time::obstacle_of(space, c); });
+  // Of one table, a constant of its own: evaluation is metered by the constant.
+  template <int Table>
+  static constexpr found_at_compile_time best_of = detail::compile_time::ask<as_training<Model>, Constraint...>(
+      Machine::of, Devices, [](auto const& space, constraints const&) { return space.best(Table); });
+  template <int... Table> static constexpr found_at_compile_time best_of_all(std::integer_sequence<int, Table...>) {
+    found_at_compile_time r;
+    (r.take(best_of<Table>), ...);
+    return r;
+  }
+  static constexpr found_at_compile_time best = best_of_all(std::make_integer_sequence<int, in_the_way.tables>{});
+
   constexpr void operator()(auto& plan) const {
-    if constexpr (!best.found) {
-      (void)reject<mistake::no_plan_of_these_axes_fits_the_memory_of_the_machine<Model, Machine>>::value;
-      plan.note(finding{wrong::model_is_rejected});  // one error is enough
-    } else best.cuts(plan);
+    using enum detail::compile_time::hindrance;
+    constexpr detail::compile_time::obstacle x = in_the_way;
+    if constexpr (x.what == number) refuse<mistake::a_constraint_has_a_number_that_no_plan_can_have<Model>>(plan);
+    else if constexpr (x.what == schedule)
+      refuse<mistake::interleaved_interlaced_own_orders_and_coshard_are_searched_at_run_time<Model>>(plan);
+    else if constexpr (x.what == name) refuse<mistake::a_constraint_names_what_the_model_does_not_have<Model>>(plan);
+    else if constexpr (x.what == axes)
+      refuse<mistake::too_many_axes_for_compile_time_so_name_fewer_in_only_axes<axes_that_may_be_cut<x.count>, Model>>(plan);
+    else if constexpr (x.what == segments)
+      refuse<mistake::too_many_segments_for_compile_time_so_search_at_run_time<segments_of_the_model<x.count>, Model>>(plan);
+    else if constexpr (x.what == tables)
+      refuse<mistake::too_many_tables_for_compile_time_so_give_fewer_devices_per_stage_micro_batches_schedules_or_zero<
+          tables_to_make<x.count>, Model>>(plan);
+    else if constexpr (x.what == ways)
+      refuse<mistake::too_many_ways_to_cut_for_compile_time_so_name_fewer_in_only_axes<ways_to_cut<x.count>, Model>>(plan);
+    else if constexpr (!best.found)
+      refuse<mistake::no_plan_of_these_constraints_fits_the_memory_of_the_machine<Model, Machine>>(plan);
+    else take(plan);
+  }
+
+ private:
+  template <class Mistake> static constexpr void refuse(auto& plan) {
+    (void)reject<Mistake>::value;
+    plan.note(finding{wrong::model_is_rejected});  // one error is enough
+  }
+  static constexpr void take(plan_base& plan) {
+    graph_data const& g = plan.graph();
+    plain_machine m = Machine::of;
+    m.count = Devices;
+    const constraints given = constrained<Constraint...>();
+    const spaces::small_space<plain_machine> space(g, detail::compile_time::forward_ops(g), m, given);
+    const spaces::at_point<plain_machine> here(space, best.point);
+    const spaces::choice x = here.chosen();
+    spaces::chosen(here, x)(plan);
   }
 };
 

@@ -13,15 +13,16 @@
 
 namespace partita::spaces {
 
-class chosen {
+// `Space`: plan_space, or what answers as it does (search/at_compile_time.hpp).
+template <class Space> class chosen {
  public:
-  chosen(plan_space const& s, choice const& x)
+  constexpr chosen(Space const& s, choice const& x)
       : space_(s),
         x_(x),
         configuration_(s.of().configurations[static_cast<std::size_t>(x.configuration)]),
         shape_(s.shapes()[static_cast<std::size_t>(configuration_.shape)]) {}
 
-  void operator()(plan_base& plan) const {
+  constexpr void operator()(plan_base& plan) {
     graph_data const& g = plan.graph();
     std::vector<int> part_of(static_cast<std::size_t>(g.ops.size), -1);
     cut_batch(plan);
@@ -50,12 +51,12 @@ class chosen {
     std::vector<int> read_through{};
     std::vector<given_out> outputs{};
   };
-  int stages() const { return static_cast<int>(x_.stages.size()); }
-  int chunks() const { return shape_.schedule.chunks; }
-  int parts() const { return chunks() * stages(); }
+  constexpr int stages() const { return static_cast<int>(x_.stages.size()); }
+  constexpr int chunks() const { return shape_.schedule.chunks; }
+  constexpr int parts() const { return chunks() * stages(); }
   // Part c * stages + s of the model is chunk c of stage s. What is spread is two more: before the first stage, after the last
   // one. `part_of` ops: filled in.
-  void deal(plan_base& plan, std::vector<int>& part_of) const {
+  constexpr void deal(plan_base& plan, std::vector<int>& part_of) {
     int number = 0;
     std::size_t spread = 0;
     for (int c = 0; c < chunks(); ++c)
@@ -75,14 +76,14 @@ class chosen {
           }
       }
   }
-  spread_way const& way_to_spread() const { return space_.ways_to_spread(shape_)[static_cast<std::size_t>(x_.spread)]; }
-  extents grid_of(int part) const {
+  constexpr spread_way const& way_to_spread() const { return space_.ways_to_spread(shape_)[static_cast<std::size_t>(x_.spread)]; }
+  constexpr extents grid_of(int part) const {
     auto const& [outer, inner] =
         part < parts() ? shape_.grids[static_cast<std::size_t>(x_.stages[static_cast<std::size_t>(part % stages())].grid)]
                        : way_to_spread().grid;
     return {outer, inner};
   }
-  void order(plan_base& plan) const {
+  constexpr void order(plan_base& plan) const {
     if (shape_.schedule.own.order != nullptr) return shape_.schedule.own.order(plan, stages(), shape_.micro_batches);
     switch (shape_.schedule.kind) {
       case schedule_kind::gpipe: return schedule::gpipe::order(plan, stages(), shape_.micro_batches);
@@ -95,19 +96,19 @@ class chosen {
       default: return schedule::one_f_one_b::order(plan, stages(), shape_.micro_batches);
     }
   }
-  void cut_batch(plan_base& plan) const {
+  constexpr void cut_batch(plan_base& plan) const {
     if (shape_.micro_batches < 2) return;
     if (auto const* batch = space_.model().batch)
       plan.op_trans(plan.ops(), cut_axis{batch, shape_.micro_batches, mode_name("micro")}, 0);
   }
-  static void cut(plan_base& plan, int op, int letter, extents const& grid, int dimension) {
+  static constexpr void cut(plan_base& plan, int op, int letter, extents const& grid, int dimension) {
     dim const& x = plan.graph().ops[op].info->dims[letter];
     if (policy::detail::is_cut_by(plan, op, modes[dimension])) return;
     const int pieces = grid[static_cast<std::size_t>(dimension)];
     plan.op_trans(op_ref{&plan.graph(), op}, cut_axis{x.axis, pieces, mode_name(modes[dimension]), x.letter}, 0);
   }
-  void take(plan_base& plan, int number, int part, table_key const& key, way_to_run how, std::vector<int> const& options,
-            std::vector<int>& part_of) const {
+  constexpr void take(plan_base& plan, int number, int part, table_key const& key, way_to_run how,
+                      std::vector<int> const& options, std::vector<int>& part_of) {
     segment const& s = space_.model().segments[static_cast<std::size_t>(number)];
     const extents grid = grid_of(part);
     auto zero_of = [&](int op, int weight, table_key::variable const& v) {
@@ -135,7 +136,7 @@ class chosen {
     }
   }
   // Regions that run again: a block, or each of its parts that runs in turns.
-  static void run_again(plan_base& plan, searched_op const& x, int segment, way_to_run how) {
+  static constexpr void run_again(plan_base& plan, searched_op const& x, int segment, way_to_run how) {
     mode_name again("again.");
     const op_ref op{&plan.graph(), x.op};
     const bool turned = how.in_turns(x);
@@ -151,8 +152,8 @@ class chosen {
     if (how.again && (turned || how.rest)) plan.op_trans(op, replicate{2, again.view()}, 0);
   }
   // A parameter lies as its first reader wants it, and so does what casts it.
-  void take_weight(plan_base& plan, searched_weight const& w, cut_option const& c, zero_choice z, int part,
-                   std::vector<int>& part_of) const {
+  constexpr void take_weight(plan_base& plan, searched_weight const& w, cut_option const& c, zero_choice z, int part,
+                             std::vector<int>& part_of) {
     graph_data const& g = plan.graph();
     auto place = [&](int op) {
       if (part_of[static_cast<std::size_t>(op)] >= 0) return false;
@@ -192,14 +193,15 @@ class chosen {
     }
   }
   // Along those axes of its parameter that a dimension of the grid cuts.
-  template <class Cuts> static void cut_output(plan_base& plan, given_out const& out, extents const& grid, Cuts&& cuts) {
+  template <class Cuts>
+  static constexpr void cut_output(plan_base& plan, given_out const& out, extents const& grid, Cuts&& cuts) {
     for (int d = 0; d < grid_dimensions; ++d)
       for (int l = 0; l < out.as.info->dim_count; ++l)
         if (out.as.letter[l] >= 0 && !out.as.info->dims[l].whole && cuts(d, out.as.letter[l])) cut(plan, out.op, l, grid, d);
   }
   // Inputs of the model lie as their first reader wants them.
-  void take_sources(plan_base& plan, searched_op const& x, cut_option const& c, extents const& grid, int part,
-                    std::vector<int>& part_of) const {
+  constexpr void take_sources(plan_base& plan, searched_op const& x, cut_option const& c, extents const& grid, int part,
+                              std::vector<int>& part_of) const {
     graph_data const& g = plan.graph();
     for (std::size_t i = 0; i < x.inputs.size(); ++i) {
       const int op = g.tensors[x.inputs[i].tensor].op;
@@ -210,7 +212,7 @@ class chosen {
           if (const int axis = x.info->input(static_cast<int>(i)).find(letter); axis >= 0) cut(plan, op, axis, grid, d);
     }
   }
-  static int first_part(graph_data const& g, int op, std::vector<int> const& part_of) {
+  static constexpr int first_part(graph_data const& g, int op, std::vector<int> const& part_of) {
     int first = -1;
     for (int reader = 0; reader < g.ops.size; ++reader)
       for (int i = 0; i < g.ops[reader].input_count; ++i)
@@ -219,7 +221,7 @@ class chosen {
           first = part_of[static_cast<std::size_t>(reader)];
     return first < 0 ? 0 : first;
   }
-  void assign(plan_base& plan, std::vector<int> const& part_of) const {
+  constexpr void assign(plan_base& plan, std::vector<int> const& part_of) const {
     for (int part = 0; part < parts() + (shape_.schedule.spreads() ? 2 : 0); ++part) {
       selection here{&plan.graph(), {}, false};
       for (int op = 0; op < plan.graph().ops.size; ++op)
@@ -232,7 +234,7 @@ class chosen {
     }
   }
   // As policy::zero does, for one parameter and the dimensions that hold replicas of it.
-  void cut_updates(plan_base& plan, zero_choice const& z, std::vector<std::vector<int>> const& caused) const {
+  constexpr void cut_updates(plan_base& plan, zero_choice const& z, std::vector<std::vector<int>> const& caused) const {
     graph_data const& g = plan.graph();
     int replicas = 1;
     for (int d = 0; d < grid_dimensions; ++d)
@@ -258,7 +260,7 @@ class chosen {
     }
   }
   // What brings the parameter into the type of use works on a part too. Updates, and gradients on their way back, inherit.
-  void store_cut(plan_base& plan, zero_choice const& z, int axis, std::vector<std::vector<int>> const& caused) const {
+  constexpr void store_cut(plan_base& plan, zero_choice const& z, int axis, std::vector<std::vector<int>> const& caused) const {
     graph_data const& g = plan.graph();
     axis_info const* const along = g.ops[z.parameter].info->dims[axis].axis;
     auto cut_by_all = [&](int op, int letter) {
@@ -278,12 +280,12 @@ class chosen {
           if (g.ops[op].when == pass::backward) inherit(plan, op);  // terms are sent as they are made, and converted in pieces
     if (z.read_through.empty() && !z.in_turns) plan.op_trans(op_ref{&g, z.parameter}, replicate{2, "fetch"}, 0);
   }
-  void cut_letter(plan_base& plan, int op, int letter, zero_choice const& z) const {
+  constexpr void cut_letter(plan_base& plan, int op, int letter, zero_choice const& z) const {
     inherit(plan, op);
     for (int d = 0; d < grid_dimensions; ++d)
       if (z.shared[d] && z.grid[static_cast<std::size_t>(d)] > 1) cut(plan, op, letter, z.grid, d);
   }
-  void cut_along(plan_base& plan, int op, axis_info const* axis, zero_choice const& z) const {
+  constexpr void cut_along(plan_base& plan, int op, axis_info const* axis, zero_choice const& z) const {
     op_info const& f = *plan.graph().ops[op].info;
     int letter = -1, found = 0;
     for (int l = 0; l < f.dim_count; ++l)
@@ -294,11 +296,11 @@ class chosen {
     if (found == 1) cut_letter(plan, op, letter, z);
   }
 
-  plan_space const& space_;
+  Space const& space_;
   choice const& x_;
   configuration const& configuration_;
-  plan_space::shape_info const& shape_;
-  mutable std::vector<zero_choice> zero_;
+  shape_info const& shape_;
+  std::vector<zero_choice> zero_;
 };
 
 }  // namespace partita::spaces

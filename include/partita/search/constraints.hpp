@@ -3,7 +3,6 @@
 #pragma once
 #include <algorithm>
 #include <cstddef>
-#include <string>
 #include <string_view>
 #include <vector>
 
@@ -42,10 +41,23 @@ struct region_constraint {
 
 // An order of a pipeline's turns of one's own, as policy::pipeline takes it: of stages of one chunk, the backward pass whole.
 struct own_order {
-  std::string name{};
+  std::string_view name{};  // which outlives it
   void (*order)(plan_base&, int stages, int micro_batches) = nullptr;
   bool operator==(own_order const&) const = default;
 };
+
+namespace detail {
+// An empty list allows any, so that one of two that have nothing in common would.
+template <class T> constexpr void keep_common(std::vector<T>& mine, std::vector<T> const& other, const char* name) {
+  if (other.empty()) return;
+  if (mine.empty()) {
+    mine = other;
+    return;
+  }
+  std::erase_if(mine, [&](T const& x) { return std::find(other.begin(), other.end(), x) == other.end(); });
+  if (mine.empty()) throw_error({"constraints: what two of them say of '", name, "' has nothing in common"});
+}
+}  // namespace detail
 
 struct constraints {
   double memory = 0;  // bytes of a device; 0: what the cluster says
@@ -66,17 +78,17 @@ struct constraints {
 
   // What both allow; orders of one's own add to schedules. Throws error where they name numbers, schedules or begins of stages of
   // which none is allowed by both.
-  void narrow(constraints const& o) {
+  constexpr void narrow(constraints const& o) {
     if (o.memory != 0) memory = memory != 0 ? std::min(memory, o.memory) : o.memory;
     if (o.devices != 0) devices = devices != 0 ? std::min(devices, o.devices) : o.devices;
-    common(stages, o.stages, "stages");
-    common(devices_per_stage, o.devices_per_stage, "devices_per_stage");
-    common(micro_batches, o.micro_batches, "micro_batches");
-    common(schedules, o.schedules, "schedules");
-    common(orders, o.orders, "orders");
-    common(chunks, o.chunks, "chunks");
-    common(zero, o.zero, "zero");
-    common(coshard, o.coshard, "coshard");
+    detail::keep_common(stages, o.stages, "stages");
+    detail::keep_common(devices_per_stage, o.devices_per_stage, "devices_per_stage");
+    detail::keep_common(micro_batches, o.micro_batches, "micro_batches");
+    detail::keep_common(schedules, o.schedules, "schedules");
+    detail::keep_common(orders, o.orders, "orders");
+    detail::keep_common(chunks, o.chunks, "chunks");
+    detail::keep_common(zero, o.zero, "zero");
+    detail::keep_common(coshard, o.coshard, "coshard");
     if (stage_begins.patterns.view() == "*") stage_begins = o.stage_begins;
     else if (o.stage_begins.patterns.view() != "*" && o.stage_begins.patterns.view() != stage_begins.patterns.view())
       throw_error({"constraints: 'stage_begins' is '", stage_begins.patterns.view(), "' and '", o.stage_begins.patterns.view(),
@@ -86,24 +98,12 @@ struct constraints {
     recompute.insert(recompute.end(), o.recompute.begin(), o.recompute.end());
     regions.insert(regions.end(), o.regions.begin(), o.regions.end());
   }
-
- private:
-  // An empty list allows any, so that one of two that have nothing in common would.
-  template <class T> static void common(std::vector<T>& mine, std::vector<T> const& other, const char* name) {
-    if (other.empty()) return;
-    if (mine.empty()) {
-      mine = other;
-      return;
-    }
-    std::erase_if(mine, [&](T const& x) { return std::find(other.begin(), other.end(), x) == other.end(); });
-    if (mine.empty()) throw_error({"constraints: what two of them say of '", name, "' has nothing in common"});
-  }
 };
 
 namespace detail {
 // One member of the constraints: a list of what it may be, or a number.
 template <auto Member, auto... Allowed> struct member_is_one_of {
-  static void narrow(constraints& c) {
+  static constexpr void narrow(constraints& c) {
     constraints own;
     own.*Member = {Allowed...};
     c.narrow(own);
@@ -114,7 +114,7 @@ template <auto Member, auto... Allowed> struct member_is_one_of {
 // The same as types.
 namespace only {
 template <std::size_t Bytes> struct memory {
-  static void narrow(constraints& c) {
+  static constexpr void narrow(constraints& c) {
     constraints own;
     own.memory = static_cast<double>(Bytes);
     c.narrow(own);
@@ -129,20 +129,20 @@ template <int... N> struct coshard : detail::member_is_one_of<&constraints::cosh
 template <schedule_kind... K> struct schedules : detail::member_is_one_of<&constraints::schedules, K...> {};
 // Types as pt::schedule::one_f_one_b is one; the name may be left out.
 template <class... Schedule> struct orders {
-  static void narrow(constraints& c) {
+  static constexpr void narrow(constraints& c) {
     constraints own;
     own.orders = {own_order{name_of<Schedule>(), &Schedule::order}...};
     c.narrow(own);
   }
-  template <class One> static std::string name_of() {
-    if constexpr (requires { One::name; }) return std::string(One::name);
+  template <class One> static constexpr std::string_view name_of() {
+    if constexpr (requires { One::name; }) return One::name;
     else return "an order of one's own";
   }
 };
 template <int... N> struct chunks : detail::member_is_one_of<&constraints::chunks, N...> {};
 // Of ops that match, these axes alone may be cut; none named: no axis.
 template <fixed_string Ops, class... Axes> struct axes {
-  static void narrow(constraints& c) {
+  static constexpr void narrow(constraints& c) {
     cut_rule r;
     r.ops = glob(Ops.view());
     r.axes = {&axis_of<Axes>::info...};
@@ -151,7 +151,7 @@ template <fixed_string Ops, class... Axes> struct axes {
   }
 };
 template <fixed_string Ops, int Least, int Most> struct pieces {
-  static void narrow(constraints& c) {
+  static constexpr void narrow(constraints& c) {
     cut_rule r;
     r.ops = glob(Ops.view());
     r.least_pieces = Least;
@@ -160,7 +160,7 @@ template <fixed_string Ops, int Least, int Most> struct pieces {
   }
 };
 template <fixed_string Ops, int... N> struct piece_counts {
-  static void narrow(constraints& c) {
+  static constexpr void narrow(constraints& c) {
     cut_rule r;
     r.ops = glob(Ops.view());
     r.pieces = {N...};
@@ -168,7 +168,7 @@ template <fixed_string Ops, int... N> struct piece_counts {
   }
 };
 template <fixed_string Ops> struct no_replicas {
-  static void narrow(constraints& c) {
+  static constexpr void narrow(constraints& c) {
     cut_rule r;
     r.ops = glob(Ops.view());
     r.replicas = false;
@@ -176,17 +176,17 @@ template <fixed_string Ops> struct no_replicas {
   }
 };
 struct equal_stages {
-  static void narrow(constraints& c) { c.equal_stages = true; }
+  static constexpr void narrow(constraints& c) { c.equal_stages = true; }
 };
 template <recompute_rule Rule, fixed_string Blocks = "*"> struct recompute {
-  static void narrow(constraints& c) { c.recompute.push_back({glob(Blocks.view()), Rule}); }
+  static constexpr void narrow(constraints& c) { c.recompute.push_back({glob(Blocks.view()), Rule}); }
 };
 template <fixed_string Ops, int First, int Last> struct region {
   static_assert(0 <= First && First <= Last, "pt::only::region: give the first and the last device, from 0 on");
-  static void narrow(constraints& c) { c.regions.push_back({glob(Ops.view()), First, Last}); }
+  static constexpr void narrow(constraints& c) { c.regions.push_back({glob(Ops.view()), First, Last}); }
 };
 template <fixed_string Blocks> struct stages_begin_at {
-  static void narrow(constraints& c) {
+  static constexpr void narrow(constraints& c) {
     constraints own;
     own.stage_begins = glob(Blocks.view());
     c.narrow(own);
@@ -195,7 +195,7 @@ template <fixed_string Blocks> struct stages_begin_at {
 }  // namespace only
 
 // What all of the types allow, and `given` too.
-template <class... Rules> constraints constrained(constraints given = {}) {
+template <class... Rules> constexpr constraints constrained(constraints given = {}) {
   (Rules::narrow(given), ...);
   return given;
 }

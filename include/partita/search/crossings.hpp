@@ -22,11 +22,22 @@ inline std::vector<int> one_sender_per_level(cluster const& c, int available, in
   return senders;
 }
 
-// `shape::crossings` of stages of so many devices. A stage sends what a device holds of every tensor to the device with the same
-// place in the next stage, and gets the gradient back; where the layouts differ the larger piece is sent. Chunks cross as often
-// as there are of them. Every stage pays the dearest link that joins a device of a stage to that of the next one: a pipeline is
-// as slow as its slowest stage. `available`: devices on which stages may lie. `shares`: at [grid * kinds + kind], per layout of a
-// boundary, bytes of each tensor that enters a segment. `are_neighbours(from, to)`: may stages on these grids follow one another?
+// Seconds per micro-batch. A stage sends what a device holds of every tensor, `from` bytes of it, to the device with the same
+// place in the next stage, which wants `to` bytes, and gets the gradient back; where the layouts differ the larger piece is sent.
+// `send(bytes)`: seconds of one.
+constexpr double crossing_seconds(segmented_model const& m, std::vector<int> const& tensors, std::vector<double> const& from,
+                                  std::vector<double> const& to, auto&& send) {
+  double seconds = 0;
+  for (std::size_t t = 0; t < tensors.size(); ++t) {
+    const bool back = m.tensors[static_cast<std::size_t>(tensors[t])].differentiable;
+    seconds += (back ? 2 : 1) * send(std::max(from[t], to[t]));
+  }
+  return seconds;
+}
+// `shape::crossings` of stages of so many devices. Chunks cross as often as there are of them. Every stage pays the dearest link
+// that joins a device of a stage to that of the next one: a pipeline is as slow as its slowest stage. `available`: devices on
+// which stages may lie. `shares`: at [grid * kinds + kind], per layout of a boundary, bytes of each tensor that enters a segment.
+// `are_neighbours(from, to)`: may stages on these grids follow one another?
 template <class Neighbours>
 std::vector<std::vector<double>> crossings_between(segmented_model const& m, costs const& prices, int available, int devices,
                                                    int chunks, std::vector<std::vector<std::vector<double>>> const& shares,
@@ -48,14 +59,8 @@ std::vector<std::vector<double>> crossings_between(segmented_model const& m, cos
         if (first == 0 || !are_neighbours(from, to)) continue;
         std::vector<int> const& tensors = m.segments[static_cast<std::size_t>(first)].enters;
         for (auto const& x : shares[from * kinds + kind])
-          for (auto const& y : shares[to * kinds + kind]) {
-            double seconds = 0;
-            for (std::size_t t = 0; t < tensors.size(); ++t) {
-              const bool back = m.tensors[static_cast<std::size_t>(tensors[t])].differentiable;
-              seconds += (back ? 2 : 1) * dearest(std::max(x[t], y[t]));
-            }
-            all.back().push_back(chunks * seconds);
-          }
+          for (auto const& y : shares[to * kinds + kind])
+            all.back().push_back(chunks * crossing_seconds(m, tensors, x, y, dearest));
       }
   return all;
 }

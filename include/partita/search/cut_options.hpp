@@ -28,13 +28,18 @@ struct way_to_run {
   // Is the rest run again with what runs in turns? Then what runs in turns is what comes last: of all before it the backward
   // pass needs every turn at once.
   bool rest = true;
-  bool in_turns(searched_op const& x) const { return turns > 1 && x.turns_along >= 0 && (!rest || x.turns_last); }
+  constexpr bool in_turns(searched_op const& x) const { return turns > 1 && x.turns_along >= 0 && (!rest || x.turns_last); }
 };
 // Rules on cuts, and per `searched_op::rule` which of them an op has.
 struct rules_on_cuts {
   std::vector<cut_rule> const& rules;
   std::vector<std::vector<int>> const& of_ops;
 };
+
+constexpr bool allows(cut_rule const& r, axis_info const* axis) {
+  auto is_it = [&](axis_info const* a) { return a->id == axis->id; };
+  return !r.no_axes && (r.axes.empty() || std::any_of(r.axes.begin(), r.axes.end(), is_it));
+}
 
 class cut_options {
  public:
@@ -43,8 +48,8 @@ class cut_options {
   };
 
   // `boundary_axes`: along which tensors between segments may lie. What is referred to must outlive this.
-  cut_options(segmented_model const& m, rules_on_cuts rules, grid_costs const& grid, int micro_batches,
-              std::vector<axis_info const*> const& boundary_axes)
+  constexpr cut_options(segmented_model const& m, rules_on_cuts rules, device_grid const& grid, int micro_batches,
+                        std::vector<axis_info const*> const& boundary_axes)
       : m_(m),
         rules_(rules),
         grid_(grid),
@@ -53,13 +58,14 @@ class cut_options {
         axes_(boundary_axes) {}
 
   // Axes along which tensors between segments may lie: those that no op which makes or reads such a tensor keeps whole.
-  static std::vector<axis_info const*> boundary_axes(segmented_model const& m) {
+  static constexpr std::vector<axis_info const*> boundary_axes(segmented_model const& m) {
     std::vector<axis_info const*> axes;
-    std::vector<bool> crosses(m.tensors.size(), false);
+    growing<bool> crosses;
+    crosses.resize(static_cast<int>(m.tensors.size()));
     for (segment const& s : m.segments)
       for (int t : s.leaves) {
         searched_tensor const& x = m.tensors[static_cast<std::size_t>(t)];
-        crosses[static_cast<std::size_t>(t)] = true;
+        crosses[t] = true;
         for (int a = 0; a < x.as->rank; ++a)
           if (std::none_of(axes.begin(), axes.end(), [&](axis_info const* o) { return o->id == x.as->axes[a]->id; }))
             axes.push_back(x.as->axes[a]);
@@ -74,12 +80,9 @@ class cut_options {
         if (s.like >= 0) continue;  // it differs in ids alone
         for (searched_op const& x : s.ops) {
           for (std::size_t i = 0; i < x.inputs.size(); ++i)
-            if (crosses[static_cast<std::size_t>(x.inputs[i].tensor)] && keeps_whole(*x.info, x.info->input(static_cast<int>(i))))
-              return true;
+            if (crosses[x.inputs[i].tensor] && keeps_whole(*x.info, x.info->input(static_cast<int>(i)))) return true;
           for (int o = 0; o < x.info->output_count; ++o)
-            if (crosses[static_cast<std::size_t>(m.graph->ops[x.op].first_output + o)] &&
-                keeps_whole(*x.info, x.info->outputs[o]))
-              return true;
+            if (crosses[m.graph->ops[x.op].first_output + o] && keeps_whole(*x.info, x.info->outputs[o])) return true;
         }
       }
       return false;
@@ -88,7 +91,7 @@ class cut_options {
   }
 
   // Per layout of a boundary, bytes of each tensor that one device holds.
-  std::vector<std::vector<double>> boundary_shares(std::vector<int> const& tensors) const {
+  constexpr std::vector<std::vector<double>> boundary_shares(std::vector<int> const& tensors) const {
     std::vector<std::vector<double>> all;
     for (cut_option const& c : boundary_options()) {
       all.emplace_back();
@@ -98,7 +101,7 @@ class cut_options {
   }
 
   // How an op may be cut on this grid.
-  std::vector<cut_option> op_options(searched_op const& x) const {
+  constexpr std::vector<cut_option> op_options(searched_op const& x) const {
     std::vector<std::int8_t> letters[grid_dimensions];
     for (int d = 0; d < grid_dimensions; ++d) {
       letters[d].push_back(-1);
@@ -120,11 +123,9 @@ class cut_options {
   }
 
   // A boundary lies by axis: an index into the list of axes per dimension, or -1.
-  std::vector<cut_option> boundary_options() const {
+  constexpr std::vector<cut_option> boundary_options() const {
     std::vector<cut_option> all;
-    const int n = static_cast<int>(axes_.size());
     auto fits_on = [&](int axis, int pieces) {
-      if (axis < 0) return true;
       for (int first : m_.first_of_kind)
         for (int t : m_.segments[static_cast<std::size_t>(first)].leaves) {
           searched_tensor const& x = m_.tensors[static_cast<std::size_t>(t)];
@@ -135,13 +136,18 @@ class cut_options {
         }
       return true;
     };
-    for (int a = -1; a < (grid_.extent(0) > 1 ? n : 0); ++a)
-      for (int b = -1; b < (grid_.extent(1) > 1 ? n : 0); ++b)
-        if (fits_on(a, grid_.extent(0)) && fits_on(b, grid_.extent(1)) && (a < 0 || a != b || fits_on(a, grid_.devices())))
-          all.push_back({static_cast<std::int8_t>(a), static_cast<std::int8_t>(b)});
+    std::vector<std::int8_t> axes[grid_dimensions];
+    for (int d = 0; d < grid_dimensions; ++d) {
+      axes[d].push_back(-1);
+      for (int a = 0; a < static_cast<int>(axes_.size()) && grid_.extent(d) > 1; ++a)
+        if (fits_on(a, grid_.extent(d))) axes[d].push_back(static_cast<std::int8_t>(a));
+    }
+    for (std::int8_t a : axes[0])
+      for (std::int8_t b : axes[1])
+        if (a < 0 || a != b || fits_on(a, grid_.devices())) all.push_back({a, b});
     return all;
   }
-  lies boundary_lies(int tensor, cut_option const& c) const {
+  constexpr lies boundary_lies(int tensor, cut_option const& c) const {
     searched_tensor const& x = m_.tensors[static_cast<std::size_t>(tensor)];
     lies l;
     for (std::size_t d = 0; d < grid_dimensions; ++d)
@@ -151,7 +157,7 @@ class cut_options {
     return l;
   }
   // What every reader may take: split or whole, its gradient then the same or, where whole, partial.
-  std::vector<gathered_option> gathered_options(int tensor) const {
+  constexpr std::vector<gathered_option> gathered_options(int tensor) const {
     searched_tensor const& x = m_.tensors[static_cast<std::size_t>(tensor)];
     std::vector<std::pair<std::int8_t, std::int8_t>> by[grid_dimensions];
     for (int d = 0; d < grid_dimensions; ++d) {
@@ -173,7 +179,7 @@ class cut_options {
     return all;
   }
   // `makes`: cuts along letters that the operand lacks leave partial results.
-  static lies operand_lies(operand const& x, cut_option const& c, bool makes) {
+  static constexpr lies operand_lies(operand const& x, cut_option const& c, bool makes) {
     lies l;
     for (std::size_t d = 0; d < grid_dimensions; ++d) {
       if (c[d] < 0) continue;
@@ -183,19 +189,21 @@ class cut_options {
     return l;
   }
 
-  std::size_t extent_of(std::size_t whole, bool batch) const { return batch ? std::min(whole, micro_samples_) : whole; }
+  constexpr std::size_t extent_of(std::size_t whole, bool batch) const { return batch ? std::min(whole, micro_samples_) : whole; }
   // Of the smallest micro-batch: no piece in space may be empty.
-  std::size_t least_extent_of(std::size_t whole, bool batch) const { return batch ? std::min(whole, least_samples_) : whole; }
+  constexpr std::size_t least_extent_of(std::size_t whole, bool batch) const {
+    return batch ? std::min(whole, least_samples_) : whole;
+  }
   // Of the whole tensor in one micro-batch.
-  static double bytes_of(searched_tensor const& x, std::size_t micro_samples) {
+  static constexpr double bytes_of(searched_tensor const& x, std::size_t micro_samples) {
     double b = static_cast<double>(size_of(x.as->type));
     for (int a = 0; a < x.as->rank; ++a)
       b *= static_cast<double>(x.is_batch[a] ? std::min(x.wholes[a], micro_samples) : x.wholes[a]);
     return b;
   }
-  double bytes_of(int tensor) const { return bytes_of(m_.tensors[static_cast<std::size_t>(tensor)], micro_samples_); }
+  constexpr double bytes_of(int tensor) const { return bytes_of(m_.tensors[static_cast<std::size_t>(tensor)], micro_samples_); }
   // Of a tensor in one micro-batch, by axis; along `turns_axis` of one turn of so many.
-  std::array<std::size_t, max_rank> extents_of(int tensor, int turns_axis = -1, int turns = 1) const {
+  constexpr std::array<std::size_t, max_rank> extents_of(int tensor, int turns_axis = -1, int turns = 1) const {
     searched_tensor const& x = m_.tensors[static_cast<std::size_t>(tensor)];
     std::array<std::size_t, max_rank> extents{};
     for (int a = 0; a < x.as->rank; ++a) {
@@ -204,7 +212,7 @@ class cut_options {
     }
     return extents;
   }
-  int pieces_on(cut_option const& c, int letter) const {
+  constexpr int pieces_on(cut_option const& c, int letter) const {
     int n = 1;
     for (int d = 0; d < grid_dimensions; ++d)
       if (c[static_cast<std::size_t>(d)] == letter) n *= grid_.extent(d);
@@ -212,7 +220,7 @@ class cut_options {
   }
 
  private:
-  bool fits(cut_rule const& r, searched_op const& x, cut_option const& c) const {
+  constexpr bool fits(cut_rule const& r, searched_op const& x, cut_option const& c) const {
     int pieces = 1;
     for (int d = 0; d < grid_dimensions; ++d) {
       if (grid_.extent(d) < 2) continue;
@@ -222,9 +230,7 @@ class cut_options {
         continue;
       }
       pieces *= grid_.extent(d);
-      if (r.no_axes) return false;
-      auto is_named = [&](axis_info const* a) { return a->id == x.info->dims[letter].axis->id; };
-      if (!r.axes.empty() && std::none_of(r.axes.begin(), r.axes.end(), is_named)) return false;
+      if (!allows(r, x.info->dims[letter].axis)) return false;
     }
     if (!r.pieces.empty() && std::find(r.pieces.begin(), r.pieces.end(), pieces) == r.pieces.end()) return false;
     return pieces >= r.least_pieces && (r.most_pieces == 0 || pieces <= r.most_pieces);
@@ -232,7 +238,7 @@ class cut_options {
 
   segmented_model const& m_;
   rules_on_cuts rules_;
-  grid_costs const& grid_;
+  device_grid const& grid_;
   std::size_t micro_samples_, least_samples_;  // of the batch, in the largest and in the smallest micro-batch
   std::vector<axis_info const*> const& axes_;
 };

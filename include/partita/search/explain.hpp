@@ -86,7 +86,7 @@ inline std::string size_in_words(double bytes, bool up = false) {
   return few(bytes) + " " + units[u];
 }
 inline std::string words_of(spaces::searched_schedule const& s) {
-  if (s.own.order != nullptr) return s.own.name;
+  if (s.own.order != nullptr) return std::string(s.own.name);
   switch (s.kind) {
     case schedule_kind::gpipe: return "GPipe";
     case schedule_kind::interleaved: return "interleaved 1F1B, " + std::to_string(s.chunks) + " chunks";

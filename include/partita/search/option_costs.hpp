@@ -32,16 +32,17 @@ struct made_apart {
   double outputs = 0, gradients = 0;  // bytes of what they are made from
 };
 
-class option_costs {
+template <class Costs> class option_costs {
  public:
-  option_costs(segmented_model const& m, cut_options const& cuts, grid_costs const& grid, table_options const& how)
+  constexpr option_costs(segmented_model const& m, cut_options const& cuts, grid_costs<Costs> const& grid,
+                         table_options const& how)
       : m_(m), cuts_(cuts), grid_(grid), how_(how) {}
 
   // What backward ops of readers in the segment read is counted where readers are: there it may be another layout that is kept.
   // `turns`: it runs in so many pieces, one after another, along its letter for them. What it makes with that letter is there
   // piece by piece, what it makes without is summed, and so are the gradients of what it reads without.
   // `apart`: what changes where gradients of weights are made apart.
-  cost op_cost(searched_op const& x, cut_option const& c, int turns = 1, made_apart* apart = nullptr) const {
+  constexpr cost op_cost(searched_op const& x, cut_option const& c, int turns = 1, made_apart* apart = nullptr) const {
     cost r;
     op_info const& f = *x.info;
     std::size_t pieces[max_dims]{};
@@ -87,7 +88,7 @@ class option_costs {
   // kept.
   // With TW for the gradients of weights, k of them fill: a step takes sum_s (t_s - k TW_s) + max_s ((m - 1) t_s + k TW_s + g_s),
   // which is as if t_s were shorter by k TW_s, and the step longer by m k TW_s.
-  cost filling(cost r, made_apart const& apart, int fills) const {
+  constexpr cost filling(cost r, made_apart const& apart, int fills) const {
     r.waiting += apart.outputs;
     r.waiting += apart.gradients;
     r.held += apart.gradients;
@@ -99,11 +100,11 @@ class option_costs {
     return r;
   }
   // By `table_options::fills`. Without, gradients of weights are made with those of inputs.
-  std::vector<int> const& fills() const { return how_.fills; }
-  bool splits() const { return how_.fills.back() > 0; }
+  constexpr std::vector<int> const& fills() const { return how_.fills; }
+  constexpr bool splits() const { return how_.fills.back() > 0; }
   // Bytes of gradients that those of an op's weights wait with, of those for which the op before it waits or of the others. The
   // former are copies where the two are cut in different ways.
-  double waiting_gradients(searched_op const& x, cut_option const& c, bool again) const {
+  constexpr double waiting_gradients(searched_op const& x, cut_option const& c, bool again) const {
     std::size_t pieces[max_dims]{};
     for (int d = 0; d < x.info->dim_count; ++d)
       pieces[d] = ceiling(cuts_.extent_of(x.wholes[d], x.is_batch[d]), cuts_.pieces_on(c, d));
@@ -116,7 +117,7 @@ class option_costs {
     return bytes;
   }
   // Bytes of what the model is given and of what it gives out: of all micro-batches, the whole step long.
-  double bytes_of_batch(searched_op const& x, cut_option const& c) const {
+  constexpr double bytes_of_batch(searched_op const& x, cut_option const& c) const {
     std::size_t wholes[max_dims]{};
     for (int d = 0; d < x.info->dim_count; ++d) wholes[d] = ceiling(x.wholes[d], cuts_.pieces_on(c, d));
     auto bytes_of = [&](operand const& o) { return elements_of(o, wholes) * static_cast<double>(size_of(o.type)); };
@@ -126,14 +127,14 @@ class option_costs {
     return bytes;
   }
   // Bytes of an output as a device makes it.
-  double output_bytes(searched_op const& x, cut_option const& c, int output) const {
+  constexpr double output_bytes(searched_op const& x, cut_option const& c, int output) const {
     std::size_t pieces[max_dims]{};
     for (int d = 0; d < x.info->dim_count; ++d)
       pieces[d] = ceiling(cuts_.extent_of(x.wholes[d], x.is_batch[d]), cuts_.pieces_on(c, d));
     operand const& as = x.info->outputs[output];
     return elements_of(as, pieces) * static_cast<double>(size_of(as.type));
   }
-  hiding hiding_of(segment const& s) const {
+  constexpr hiding hiding_of(segment const& s) const {
     hiding r;
     if (!how_.one_stage) return r;
     for (searched_op const& x : s.ops) {
@@ -147,8 +148,8 @@ class option_costs {
     return r;
   }
   // `turns`: of the reader, along this letter.
-  weight_table weight_costs(searched_weight const& w, std::vector<cut_option> const& cuts, hiding behind = {}, int turns = 1,
-                            int along = -1) const {
+  constexpr weight_table weight_costs(searched_weight const& w, std::vector<cut_option> const& cuts, hiding behind = {},
+                                      int turns = 1, int along = -1) const {
     const double hidden = behind.all_reduced > 0 ? behind.backward * all_reduced(w) / behind.all_reduced : 0;
     // A parameter does not tell cuts apart along letters that it lacks.
     std::vector<cut_option> known;
@@ -162,7 +163,8 @@ class option_costs {
       if (same == known.end()) known.push_back(c);
     }
     std::vector<std::vector<cost>> of_stage;
-    std::vector<int> stages = w.owned && w.trained ? how_.zero : std::vector<int>{how_.zero.back()};
+    std::vector<int> stages = how_.zero;
+    if (!w.owned || !w.trained) stages.assign(1, how_.zero.back());
     for (int z : stages) {
       of_stage.emplace_back();
       for (cut_option const& c : known) of_stage.back().push_back(weight_cost(w, c, z, hidden, turns, along));
@@ -190,10 +192,10 @@ class option_costs {
 
  private:
   static constexpr std::int8_t missing = max_dims;  // a letter that an operand does not have
-  bool in_turns(int turns) const { return turns > 1 || how_.micro_batches > 1; }
+  constexpr bool in_turns(int turns) const { return turns > 1 || how_.micro_batches > 1; }
   // Where there are many terms of a parameter's gradient, made in turns or by micro-batches, each is converted to the type in
   // which they are summed, and added there: seconds of all turns. One term is converted where `weight_cost` says.
-  double seconds_of_terms(searched_op const& x, cut_option const& c, int turns, int along) const {
+  constexpr double seconds_of_terms(searched_op const& x, cut_option const& c, int turns, int along) const {
     double seconds = 0;
     for (searched_weight const& w : x.weights) {
       if (!in_turns(turns) || w.term_conversions.empty()) continue;
@@ -206,7 +208,7 @@ class option_costs {
     return seconds;
   }
   // Extents of a device's piece of a parameter, by axis.
-  std::array<std::size_t, max_rank> pieces_of(searched_weight const& w, cut_option const& c) const {
+  constexpr std::array<std::size_t, max_rank> pieces_of(searched_weight const& w, cut_option const& c) const {
     operand const& stored = m_.graph->ops[w.op].info->outputs[0];
     std::array<std::size_t, max_rank> pieces{};
     for (int a = 0; a < stored.rank; ++a)
@@ -215,14 +217,14 @@ class option_costs {
     return pieces;
   }
   // An op on one of `parts` of a device's piece of a parameter.
-  double seconds_by_axes(caused_op const& u, std::size_t const* pieces, int parts, bool accumulates = false) const {
+  constexpr double seconds_by_axes(caused_op const& u, std::size_t const* pieces, int parts, bool accumulates = false) const {
     std::size_t extents[max_dims]{};
     for (int d = 0; d < u.info->dim_count; ++d) extents[d] = u.letter[d] >= 0 ? pieces[u.letter[d]] : u.wholes[d];
     if (parts > 1 && u.info->dim_count > 0) extents[0] = ceiling(extents[0], parts);
     return grid_.of().op(*u.info, extents, 0, -1, accumulates);
   }
   // Bytes of one of `parts` of a device's piece of a parameter that the model gives out: a copy, as the parameter changes.
-  static double output_of_weight(given_out const& out, std::size_t const* pieces, int parts) {
+  static constexpr double output_of_weight(given_out const& out, std::size_t const* pieces, int parts) {
     std::size_t extents[max_dims]{};
     bool of_axes = false;
     for (int d = 0; d < out.as.info->dim_count; ++d) {
@@ -233,15 +235,15 @@ class option_costs {
     operand const& as = out.as.info->outputs[0];
     return elements_of(as, extents) * static_cast<double>(size_of(as.type)) / (of_axes ? parts : 1);
   }
-  double all_reduced(searched_weight const& w) const {
+  constexpr double all_reduced(searched_weight const& w) const {
     constexpr bool everywhere[grid_dimensions]{true, true};
     return grid_.collective(collective_kind::all_reduce, everywhere, w.gradient_bytes);
   }
-  static std::size_t ceiling(std::size_t whole, int pieces) {
+  static constexpr std::size_t ceiling(std::size_t whole, int pieces) {
     const std::size_t n = static_cast<std::size_t>(pieces);
     return (whole + n - 1) / n;
   }
-  std::array<std::size_t, max_dims> extents_of(caused_op const& f, std::size_t const* pieces) const {
+  constexpr std::array<std::size_t, max_dims> extents_of(caused_op const& f, std::size_t const* pieces) const {
     std::array<std::size_t, max_dims> extents{};
     for (int d = 0; d < f.info->dim_count; ++d) {
       const std::size_t i = static_cast<std::size_t>(d);
@@ -250,10 +252,10 @@ class option_costs {
     }
     return extents;
   }
-  double seconds_of(caused_op const& f, std::size_t const* pieces) const {
+  constexpr double seconds_of(caused_op const& f, std::size_t const* pieces) const {
     return grid_.of().op(*f.info, extents_of(f, pieces).data());
   }
-  cost weight_cost(searched_weight const& w, cut_option const& c, int zero, double hidden, int turns, int along) const {
+  constexpr cost weight_cost(searched_weight const& w, cut_option const& c, int zero, double hidden, int turns, int along) const {
     cost r;
     op_info const& p = *m_.graph->ops[w.op].info;
     const int rank = p.outputs[0].rank;
@@ -324,14 +326,14 @@ class option_costs {
   }
   // What waits until the end of a step, or is there when it begins, goes in buckets of many tensors, as programs have them unless
   // they are told otherwise: each tensor takes its share of a bucket's time.
-  double joined(collective_kind kind, bool const* over, double bytes) const {
+  constexpr double joined(collective_kind kind, bool const* over, double bytes) const {
     constexpr double bucket = usual_bucket_bytes;
     return bytes < bucket ? over_both(kind, over, bucket) * (bytes / bucket) : over_both(kind, over, bytes);
   }
   // Over both dimensions at once, as programs do it. A pipeline's stage counts one after the other: what stages wait beyond the
   // formula grows with their number and is not counted elsewhere. 175B on 1,024 A100 came out at 19.12 s simulated, 4 stages,
   // and at 19.39, 8 stages, where it was counted at once.
-  double over_both(collective_kind kind, bool const* over, double bytes) const {
+  constexpr double over_both(collective_kind kind, bool const* over, double bytes) const {
     if (how_.one_stage) return grid_.collective(kind, over, bytes);
     double seconds = 0;
     for (int d = 0; d < grid_dimensions; ++d)
@@ -341,8 +343,8 @@ class option_costs {
   // ZeRO 3: stored in as many parts as there are replicas. What casts it works on a part, and its result is gathered once a
   // step, as the parameter itself is where there are micro-batches; without, it is gathered for the forward pass and again
   // for the backward pass, and its gradient, once made, is scattered.
-  void add_stored_cut(cost& r, searched_weight const& w, int parts, bool const* over, double share, double sent,
-                      bool in_turns) const {
+  constexpr void add_stored_cut(cost& r, searched_weight const& w, int parts, bool const* over, double share, double sent,
+                                bool in_turns) const {
     const double stored = share * w.stored_bytes, used = share * w.used_bytes, gradient = share * w.gradient_bytes;
     r.held += stored / parts + gradient / parts;
     if (w.used_bytes > 0 || in_turns) {
@@ -357,7 +359,7 @@ class option_costs {
 
   segmented_model const& m_;
   cut_options const& cuts_;
-  grid_costs const& grid_;
+  grid_costs<Costs> const& grid_;
   table_options how_;
 };
 

@@ -17,8 +17,12 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <type_traits>
 #include <utility>
 #include <vector>
+
+#include <partita/core/growing.hpp>
+#include <partita/search/segment_chain.hpp>
 
 namespace partita::spaces {
 
@@ -33,7 +37,7 @@ struct cost {
   double waiting = 0;                // bytes per micro-batch that waits for the gradients of weights alone
   double transient = 0;              // bytes while one op runs
 
-  cost& operator+=(cost const& o) {
+  constexpr cost& operator+=(cost const& o) {
     forward += o.forward;
     backward += o.backward;
     step += o.step;
@@ -52,11 +56,31 @@ using weights = std::array<double, weighed>;
 // Costs by component; one that is zero in all of them takes no room.
 class cost_list {
  public:
+  cost_list() = default;
+  // Written out: g++ 12 copies an array of vectors bit by bit in constant evaluation.
+  constexpr cost_list(cost_list const& o) : size_(o.size_), as_given_(o.as_given_) {
+    for (std::size_t k = 0; k < of_.size(); ++k) of_[k] = o.of_[k];
+  }
+  constexpr cost_list(cost_list&& o) noexcept : size_(o.size_), as_given_(std::move(o.as_given_)) {
+    for (std::size_t k = 0; k < of_.size(); ++k) of_[k] = std::move(o.of_[k]);
+    o.size_ = 0;
+  }
+  constexpr cost_list& operator=(cost_list o) noexcept {
+    for (std::size_t k = 0; k < of_.size(); ++k) of_[k] = std::move(o.of_[k]);
+    size_ = o.size_;
+    as_given_ = std::move(o.as_given_);
+    return *this;
+  }
   // There will be so many.
-  void expect(std::size_t size) { expected_ = size; }
-  void append(std::vector<cost> const& costs) {
+  constexpr void expect(std::size_t size) { expected_ = size; }
+  constexpr void append(std::vector<cost> const& costs) {
     constexpr double cost::*members[]{&cost::forward, &cost::backward, &cost::step,    &cost::held,
                                       &cost::entry,   &cost::kept,     &cost::waiting, &cost::transient};
+    if (std::is_constant_evaluated()) {
+      for (cost const& c : costs) as_given_.push(c);
+      size_ += costs.size();
+      return;
+    }
     for (std::size_t k = 0; k < of_.size(); ++k) {
       std::vector<double>& component = of_[k];
       const auto member = members[k];
@@ -64,19 +88,20 @@ class cost_list {
       for (std::size_t i = 0; i < costs.size() && !any; ++i) any = costs[i].*member != 0;
       if (!any) continue;
       component.reserve(expected_);
-      component.resize(size_ + costs.size());
+      component.resize(size_ + costs.size(), 0);
       for (std::size_t i = 0; i < costs.size(); ++i) component[size_ + i] = costs[i].*member;
     }
     size_ += costs.size();
   }
-  std::size_t size() const { return size_; }
-  cost operator[](std::size_t i) const {
+  constexpr std::size_t size() const { return size_; }
+  constexpr cost operator[](std::size_t i) const {
+    if (std::is_constant_evaluated()) return as_given_[static_cast<int>(i)];
     auto at = [&](std::size_t k) { return of_[k].empty() ? 0.0 : of_[k][i]; };
     return {at(0), at(1), at(2), at(3), at(4), at(5), at(6), at(7)};
   }
-  double transient(std::size_t i) const { return of_[weighed].empty() ? 0.0 : of_[weighed][i]; }
+  constexpr double transient(std::size_t i) const { return of_[weighed].empty() ? 0.0 : of_[weighed][i]; }
   // The weighed sum of `count` costs from `first` on.
-  void weigh(weights const& w, std::size_t first, std::size_t count, double* into) const {
+  constexpr void weigh(weights const& w, std::size_t first, std::size_t count, double* into) const {
     bool any = false;
     for (std::size_t k = 0; k < static_cast<std::size_t>(weighed); ++k) {
       if (w[k] == 0 || of_[k].empty()) continue;
@@ -92,6 +117,7 @@ class cost_list {
  private:
   std::array<std::vector<double>, weighed + 1> of_;
   std::size_t size_ = 0, expected_ = 0;
+  growing<cost> as_given_;  // in place of components in constant evaluation, where steps are metered
 };
 
 // A segment's variables (one per op, as a rule), each with options (cuts), costs of options and of pairs of them.
@@ -107,31 +133,33 @@ struct table {
   std::vector<pair> pairs;
   cost_list pair_costs;
 
-  int variables() const { return static_cast<int>(options.size()); }
+  constexpr int variables() const { return static_cast<int>(options.size()); }
   // The same options, and pairs of the same variables; costs may differ.
-  bool same_form(table const& o) const {
+  constexpr bool same_form(table const& o) const {
     return options == o.options && std::equal(pairs.begin(), pairs.end(), o.pairs.begin(), o.pairs.end(),
                                               [](pair const& x, pair const& y) { return x.a == y.a && x.b == y.b; });
   }
-  int entries() const { return options.front(); }
-  int exits() const { return options.back(); }
-  int add_variable(std::vector<cost> const& costs) {
+  constexpr int entries() const { return options.front(); }
+  constexpr int exits() const { return options.back(); }
+  constexpr int add_variable(std::vector<cost> const& costs) {
     first.push_back(own.size());
     options.push_back(static_cast<int>(costs.size()));
     own.append(costs);
     return variables() - 1;
   }
-  void add_pair(int a, int b, std::vector<cost> const& costs) {
+  constexpr void add_pair(int a, int b, std::vector<cost> const& costs) {
     pairs.push_back({a, b, pair_costs.size()});
     pair_costs.append(costs);
   }
-  std::size_t index(int v, int option) const { return first[static_cast<std::size_t>(v)] + static_cast<std::size_t>(option); }
-  std::size_t index(pair const& p, int i, int j) const {
+  constexpr std::size_t index(int v, int option) const {
+    return first[static_cast<std::size_t>(v)] + static_cast<std::size_t>(option);
+  }
+  constexpr std::size_t index(pair const& p, int i, int j) const {
     return p.first + static_cast<std::size_t>(i) * static_cast<std::size_t>(options[static_cast<std::size_t>(p.b)]) +
            static_cast<std::size_t>(j);
   }
 };
-inline cost cost_of(table const& t, int const* choice) {
+constexpr cost cost_of(table const& t, int const* choice) {
   cost c;
   for (int v = 0; v < t.variables(); ++v) c += t.own[t.index(v, choice[v])];
   for (table::pair const& p : t.pairs) c += t.pair_costs[t.index(p, choice[p.a], choice[p.b])];
@@ -149,14 +177,24 @@ struct segment_cost {
   double time = 0, step = 0, held = 0, flight = 0, waiting = 0;
   double replay = 0;  // bytes that are there while this segment runs
 };
-inline segment_cost cost_in_stage(cost const& c, bool replays) {
+constexpr segment_cost cost_in_stage(cost const& c, bool replays) {
   if (replays) return {2 * c.forward + c.backward, c.step, c.held, c.entry, c.waiting, c.kept + c.transient};
   return {c.forward + c.backward, c.step, c.held, c.entry + c.kept, c.waiting, c.transient};
 }
 
+// Of all segments of a stage.
+constexpr void join(segment_cost& all, segment_cost const& x) {
+  all.time += x.time;
+  all.step += x.step;
+  all.held += x.held;
+  all.flight += x.flight;
+  all.waiting += x.waiting;
+  all.replay = std::max(all.replay, x.replay);
+}
+
 // Is no choice that runs again faster than the same one kept? In turns it may be: gradients of one micro-batch's turns go in
 // buckets, and small products at other rates.
-inline bool is_no_faster(table const& again, table const& kept) {
+constexpr bool is_no_faster(table const& again, table const& kept) {
   if (&again == &kept) return true;
   auto all = [](cost_list const& a, cost_list const& b) {
     constexpr double rounding = 1 - 1e-12;
@@ -220,7 +258,7 @@ struct in_flight_counts {
   auto operator<=>(in_flight_counts const&) const = default;
 };
 // Bytes but for what is there while it runs.
-inline double bytes_held(segment_cost const& c, in_flight_counts n) {
+constexpr double bytes_held(segment_cost const& c, in_flight_counts n) {
   return c.held + n.whole * c.flight + n.waiting * c.waiting;
 }
 
@@ -233,7 +271,7 @@ struct pipeline_schedule {
   double fill = 1;  // how much of a stage's time per micro-batch the others wait for (1 / chunks); no more than micro-batches
   int chunks = 1;
   std::vector<int> told_in_flight{};  // by stage
-  in_flight_counts in_flight(int stage, int of_stages, int micro_batches) const {
+  constexpr in_flight_counts in_flight(int stage, int of_stages, int micro_batches) const {
     // Stage s runs k (p - 1 - s) forwards ahead and delays gradients of weights by k s micro-batches (policy/schedule.hpp).
     auto delayed = [&](int times) {
       return in_flight_counts{std::min(micro_batches, times * (of_stages - 1 - stage) + 1),
@@ -255,6 +293,15 @@ struct pipeline_schedule {
     const int forwards = 2 * (chunks - 1) * round + 2 * (of_stages - 1 - stage) + 1;
     return {std::min(micro_batches, forwards / (round * chunks) * round + std::min(round, forwards % (round * chunks))), 0};
   }
+};
+// Seconds of a step, of its stages one after another.
+struct step_time {
+  double sum = 0, largest = -infinite;
+  constexpr void add(double time, double step, double fill, int micro_batches) {
+    sum += time;
+    largest = std::max(largest, (micro_batches - fill) * time + step);
+  }
+  constexpr double seconds(double fill) const { return fill * sum + largest; }
 };
 struct configuration {
   int shape = 0, stages = 1;
@@ -279,16 +326,7 @@ struct shape_needs {
   std::vector<double> limits{};  // by stage, bytes of a device there; empty: what the problem says
 };
 
-// Devices, `last` among them.
-struct device_range {
-  int first = 0, last = std::numeric_limits<int>::max();
-};
-
-struct problem {
-  std::vector<int> chain;             // kinds of segments, in order
-  std::vector<bool> may_begin;        // a stage may begin with this segment; empty: with any
-  std::vector<int> blocks;            // where stages have equal numbers of blocks: which block a segment is, or -1; empty: any
-  std::vector<device_range> regions;  // per segment, the devices that it must lie on; empty: any
+struct problem : segment_chain {
   std::vector<configuration> configurations;
   int shapes = 0;
   std::function<shape(int)> make_shape;
@@ -299,23 +337,6 @@ struct problem {
   double limit = infinite;                // bytes per device, wherever it is
 
   double limit_on(grid_choice const& g) const { return std::min(limit, g.limit); }
-  int segments() const { return static_cast<int>(chain.size()); }
-  // Stage s has the devices from s * devices on.
-  bool lies(int segment, int stage, int devices) const {
-    if (regions.empty()) return true;
-    device_range const& r = regions[static_cast<std::size_t>(segment)];
-    const long first = static_cast<long>(stage) * devices;
-    return first >= r.first && first + devices - 1 <= r.last;
-  }
-  // May one of so many stages, not the first, begin with it?
-  bool begins(int segment, int stages) const {
-    if (!may_begin.empty() && !may_begin[static_cast<std::size_t>(segment)]) return false;
-    if (blocks.empty()) return true;
-    const auto last = std::find_if(blocks.rbegin(), blocks.rend(), [](int b) { return b >= 0; });  // they are in order
-    const long block = blocks[static_cast<std::size_t>(segment)], all = last == blocks.rend() ? 0 : *last + 1L;
-    const long stage = block < 1 ? 0 : (block * stages + all - 1) / all;  // which begins with block floor(stage * all / stages)
-    return stage > 0 && stage * all / stages == block;
-  }
 };
 
 // A point of the space.
@@ -347,41 +368,33 @@ inline total time_and_memory(problem const& p, shape const& s, choice const& x) 
   configuration const& c = p.configurations[static_cast<std::size_t>(x.configuration)];
   total r{0, 0, {}, true, 0};
   const spread_cost spread = s.spread_by(x.spread);
-  double sum = 0, largest = -infinite;
+  step_time step;
   const int stages = static_cast<int>(x.stages.size());
   for (int k = 0; k < stages; ++k) {
     stage_choice const& stage = x.stages[static_cast<std::size_t>(k)];
-    stage_total t;
     segment_cost all;
-    double running = 0;
     for (std::size_t i = 0; i < stage.segments.size(); ++i) {
       const int kind = p.chain[static_cast<std::size_t>(stage.begin) + i];
       segment_choice const& chosen = stage.segments[i];
       variant const& v = s.grids[static_cast<std::size_t>(stage.grid)]
                              .kinds[static_cast<std::size_t>(kind)][static_cast<std::size_t>(chosen.variant)];
-      const segment_cost add = cost_in_stage(cost_of(*v.costs, chosen.options.data()), v.replays);
-      t.time += add.time;
-      t.step += add.step;
-      all.held += add.held;
-      all.flight += add.flight;
-      all.waiting += add.waiting;
-      running = std::max(running, add.replay);
+      join(all, cost_in_stage(cost_of(*v.costs, chosen.options.data()), v.replays));
     }
     if (k > 0) {
       stage_choice const& before = x.stages[static_cast<std::size_t>(k) - 1];
-      t.time += s.crossing(before.grid, stage.grid, p.chain[static_cast<std::size_t>(stage.begin)],
-                           before.segments.back().options.back(), stage.segments.front().options.front());
+      all.time += s.crossing(before.grid, stage.grid, p.chain[static_cast<std::size_t>(stage.begin)],
+                             before.segments.back().options.back(), stage.segments.front().options.front());
     }
-    t.memory = bytes_held(all, c.schedule.in_flight(k, stages, s.micro_batches)) + running + spread.bytes;
-    sum += t.time;
-    largest = std::max(largest, (s.micro_batches - c.schedule.fill) * t.time + t.step);
+    const stage_total t{all.time, all.step,
+                        bytes_held(all, c.schedule.in_flight(k, stages, s.micro_batches)) + all.replay + spread.bytes};
+    step.add(t.time, t.step, c.schedule.fill, s.micro_batches);
     r.memory = std::max(r.memory, t.memory);
     const double limit = p.limit_on(s.grids[static_cast<std::size_t>(stage.grid)]);
     r.fits = r.fits && t.memory <= limit;
     r.fullness = std::max(r.fullness, t.memory / limit);
     r.stages.push_back(t);
   }
-  r.time = c.schedule.fill * sum + largest + spread.seconds;
+  r.time = step.seconds(c.schedule.fill) + spread.seconds;
   return r;
 }
 

@@ -19,7 +19,7 @@ struct searched_schedule {
   int chunks = 1;   // of a stage
   own_order own{};  // if it has an order, that one in place of 1F1B's
 
-  static std::vector<searched_schedule> all_of(constraints const& given) {
+  static constexpr std::vector<searched_schedule> all_of(constraints const& given) {
     std::vector<searched_schedule> all;
     if (given.schedules.empty() && given.orders.empty()) all.push_back({});
     for (schedule_kind kind : given.schedules) {
@@ -33,15 +33,17 @@ struct searched_schedule {
     return all;
   }
   // What stands at the ends of the chain is spread over the devices of all stages.
-  bool spreads() const { return kind == schedule_kind::interlaced || in_step(); }
-  bool in_step() const { return kind == schedule_kind::interlaced_in_step; }
+  constexpr bool spreads() const { return kind == schedule_kind::interlaced || in_step(); }
+  constexpr bool in_step() const { return kind == schedule_kind::interlaced_in_step; }
   // No block runs again: what waits for the gradients of weights is there that long; and in an interlaced pipeline nobody waits
   // for the others' slots while backward turns send before they make the gradients of weights.
-  bool keeps_all() const { return splits() || kind == schedule_kind::interlaced; }
-  bool splits() const { return kind == schedule_kind::zero_bubble_h1 || kind == schedule_kind::zero_bubble_h2; }
+  constexpr bool keeps_all() const { return splits() || kind == schedule_kind::interlaced; }
+  constexpr bool splits() const { return kind == schedule_kind::zero_bubble_h1 || kind == schedule_kind::zero_bubble_h2; }
   // How often the time of a stage's weight gradients fills what would be a bubble: it is (p - 1)(TF + TB - TW) for H1 and
   // (p - 1)(TF + TB - 2 TW) for H2, and (p - 1)(TF + TB + TW) without.
-  int fills() const { return kind == schedule_kind::zero_bubble_h1 ? 2 : kind == schedule_kind::zero_bubble_h2 ? 3 : 0; }
+  constexpr int fills() const {
+    return kind == schedule_kind::zero_bubble_h1 ? 2 : kind == schedule_kind::zero_bubble_h2 ? 3 : 0;
+  }
   // That of all schedules which so many micro-batches may have, the least first.
   static std::vector<int> fills_of(constraints const& given, int micro_batches) {
     std::set<int> all;
@@ -50,7 +52,7 @@ struct searched_schedule {
     if (all.empty()) all.insert(0);
     return {all.begin(), all.end()};
   }
-  pipeline_schedule rule(int stages, int micro_batches) const {
+  constexpr pipeline_schedule rule(int stages, int micro_batches) const {
     if (own.order != nullptr) return order_reader(own, stages, micro_batches).rule();
     switch (kind) {
       case schedule_kind::gpipe: return {pipeline_schedule::all, 1, 1, {}};
@@ -62,7 +64,7 @@ struct searched_schedule {
     }
   }
   // Interleaved: blocks are dealt to chunks, so that between the first segment and the last one all are of one kind.
-  bool possible(std::vector<int> const& chain, int stages, int micro_batches) const {
+  constexpr bool possible(std::vector<int> const& chain, int stages, int micro_batches) const {
     if (splits()) return stages > 1 && micro_batches >= 2 * stages - 1;
     if (spreads()) return stages > 1 && micro_batches > 1;
     if (kind != schedule_kind::interleaved) return true;
@@ -71,13 +73,13 @@ struct searched_schedule {
     return alike && stages > 1 && micro_batches >= stages;
   }
   // Micro-batches of which what all devices run before the first stage has begun, and not ended (policy/interlaced_order.hpp).
-  int spread_in_flight(int stages, int micro_batches) const {
+  constexpr int spread_in_flight(int stages, int micro_batches) const {
     const policy::detail::interlaced_slots of{stages, in_step()};
     return std::min(micro_batches, (of.spread_backward(0) - of.spread_forward(0)) / 2 + 1);
   }
   // Of the segments of a stage, which go to a chunk: the first one to the first chunk, of the last stage the last one to the
   // last chunk.
-  int begin_of(int chunk, int segments, bool last_stage) const {
+  constexpr int begin_of(int chunk, int segments, bool last_stage) const {
     return last_stage ? segments * chunk / chunks : (segments * chunk + chunks - 1) / chunks;
   }
 };

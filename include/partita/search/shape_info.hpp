@@ -16,9 +16,9 @@ struct shape_info {
   std::vector<int> places;                 // of place_prices: of the stages, in the order in which they first come
   std::vector<int> of_stage;               // by stage, into `places`
   int stages = 0;                          // where something is spread over the devices of all of them
-  int place_of(int grid) const { return grid * static_cast<int>(places.size()) / static_cast<int>(grids.size()); }
-  int prices_of(int grid) const { return places[static_cast<std::size_t>(place_of(grid))]; }
-  bool may_have(int stage, int grid) const { return of_stage[static_cast<std::size_t>(stage)] == place_of(grid); }
+  constexpr int place_of(int grid) const { return grid * static_cast<int>(places.size()) / static_cast<int>(grids.size()); }
+  constexpr int prices_of(int grid) const { return places[static_cast<std::size_t>(place_of(grid))]; }
+  constexpr bool may_have(int stage, int grid) const { return of_stage[static_cast<std::size_t>(stage)] == place_of(grid); }
 };
 
 }  // namespace partita::spaces

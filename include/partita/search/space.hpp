@@ -16,6 +16,7 @@
 #include <partita/search/least_figures.hpp>
 #include <partita/search/place_needs.hpp>
 #include <partita/search/place_prices.hpp>
+#include <partita/search/schedules.hpp>
 #include <partita/search/shape_info.hpp>
 #include <partita/search/shared_tables.hpp>
 #include <partita/search/space_rules.hpp>
@@ -139,7 +140,7 @@ class plan_space {
     o.one_stage = false;  // it waits for the stages
     return o;
   }
-  cut_options options_on(grid_costs const& g, shape_info const& s) const {
+  cut_options options_on(device_grid const& g, shape_info const& s) const {
     return {model_, rules_.on_cuts(), g, s.micro_batches, boundary_};
   }
   // Those on which every op of the segments that are `wanted` has some option.
@@ -147,7 +148,7 @@ class plan_space {
     std::vector<std::pair<int, int>> all = grids_of(devices);
     if (given_.cuts.empty()) return all;
     std::erase_if(all, [&](std::pair<int, int> const& grid) {
-      const grid_costs g(*costs_, grid.first, grid.second);
+      const device_grid g(grid.first, grid.second);
       const cut_options b = options_on(g, {devices, micro_batches, {}, {}, {}, {}, 0});
       for (int first : model_.first_of_kind)
         for (searched_op const& x : model_.segments[static_cast<std::size_t>(first)].ops)
@@ -163,13 +164,7 @@ class plan_space {
     return possible_grids(s.devices * s.stages, s.micro_batches, [&](int segment) { return spread_.contains(segment); });
   }
   void make_problem() {
-    int blocks = 0;
-    for (segment const& s : model_.segments) {
-      problem_.chain.push_back(s.kind);
-      if (given_.equal_stages) problem_.blocks.push_back(s.block < 0 ? -1 : blocks++);
-      problem_.may_begin.push_back(given_.stage_begins.contains(s.name.view()));
-      if (!given_.regions.empty()) problem_.regions.push_back(rules_.region_of(s));
-    }
+    static_cast<segment_chain&>(problem_) = rules_.chain();
     counts_.assign(model_.first_of_kind.size(), 0);
     for (int kind : problem_.chain) ++counts_[static_cast<std::size_t>(kind)];
     problem_.limit = given_.memory > 0 ? given_.memory : most_memory(*costs_, available_);
@@ -319,7 +314,7 @@ class plan_space {
     r.micro_batches = s.micro_batches;
     if (s.schedule.spreads())
       for (spread_way const& x : ways_to_spread(s)) r.spread.push_back(x.cost);
-    std::vector<grid_costs> grids;
+    std::vector<grid_costs<costs>> grids;
     for (std::size_t g = 0; g < s.grids.size(); ++g) grids.push_back(costs_on(s.prices_of(static_cast<int>(g)), s.grids[g]));
     if (s.places.size() > 1) {  // of the stages before the first that lies elsewhere
       auto elsewhere = [&](int place) { return place >= static_cast<int>(s.places.size()); };
@@ -328,7 +323,7 @@ class plan_space {
     const std::vector<int> fills = searched_schedule::fills_of(given_, s.micro_batches);
     const std::size_t number =
         static_cast<std::size_t>(std::find(fills.begin(), fills.end(), s.schedule.fills()) - fills.begin());
-    for (grid_costs const& g : grids) {
+    for (grid_costs<costs> const& g : grids) {
       table_builder b(model_, rules_.on_cuts(), g, options_of(s), boundary_);
       const int grid = static_cast<int>(r.grids.size());
       grid_choice choice;
@@ -358,19 +353,19 @@ class plan_space {
     if (s.devices * 2 <= available_) r.crossings = crossings(s, grids);
     return r;
   }
-  grid_costs const& costs_on(int prices, std::pair<int, int> const& grid) const {
+  grid_costs<costs> const& costs_on(int prices, std::pair<int, int> const& grid) const {
     return on_grids_.try_emplace({prices, grid}, prices_.of(prices), grid.first, grid.second).first->second;
   }
   // Of a segment that is spread, on a stage's grid.
-  table place_of(int number, shape_info const& s, grid_costs const& g) const {
+  table place_of(int number, shape_info const& s, grid_costs<costs> const& g) const {
     const int extra = number == 0 ? 2 : s.stages;
     return place_of_spread(model_.segments[static_cast<std::size_t>(number)], model_, options_on(g, s), g,
                            {&g.of(), s.devices, s.devices * s.stages}, std::min(s.micro_batches, extra), number == 0,
                            number + 1 == segments());
   }
-  std::vector<std::vector<double>> crossings(shape_info const& s, std::vector<grid_costs> const& grids) const {
+  std::vector<std::vector<double>> crossings(shape_info const& s, std::vector<grid_costs<costs>> const& grids) const {
     std::vector<std::vector<std::vector<double>>> shares;  // [grid * kinds + kind]
-    for (grid_costs const& grid : grids)
+    for (grid_costs<costs> const& grid : grids)
       for (int first : model_.first_of_kind)
         shares.push_back(options_on(grid, s).boundary_shares(model_.segments[static_cast<std::size_t>(first)].enters));
     std::set<std::pair<int, int>> neighbours;  // places
@@ -400,7 +395,7 @@ class plan_space {
   mutable std::map<std::tuple<int, int, int, bool>, std::vector<spread_way>>
       ways_;  // by devices, stages, micro-batches, whether they run in step
   mutable shared_tables tables_;
-  mutable std::map<std::pair<int, std::pair<int, int>>, grid_costs> on_grids_;  // by place, outer and inner dimension
+  mutable std::map<std::pair<int, std::pair<int, int>>, grid_costs<costs>> on_grids_;  // by place, outer and inner dimension
   mutable std::string without_options_;
 };
 

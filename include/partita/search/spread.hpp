@@ -86,7 +86,7 @@ struct spread_link {
 // A spread segment as the stages see it, on a stage's grid: what it makes arrives, and so does the gradient of what it reads.
 // `extra`: of what arrives from the spread ops, and of the gradient that goes there, so many more are there at once than
 // micro-batches are in flight, as all devices run embeddings a slot or more before the stage comes to them.
-inline table place_of_spread(segment const& s, segmented_model const& m, cut_options const& cuts, grid_costs const& grid,
+inline table place_of_spread(segment const& s, segmented_model const& m, cut_options const& cuts, grid_costs<costs> const& grid,
                              spread_link const& link, int extra, bool first, bool last) {
   const std::vector<cut_option> edges = cuts.boundary_options(), none{{-1, -1}};
   auto differentiable = [&](int t) { return m.tensors[static_cast<std::size_t>(t)].differentiable; };
@@ -117,8 +117,8 @@ inline table place_of_spread(segment const& s, segmented_model const& m, cut_opt
   std::vector<cost> passing(edges.size() * edges.size());
   for (int tensor : s.leaves) {
     if (spread_segments::makes(s, tensor)) continue;
-    const changes change(grid, cuts.bytes_of(tensor), cuts.extents_of(tensor).data(),
-                         m.tensors[static_cast<std::size_t>(tensor)].as->rank);
+    changes change(grid, cuts.bytes_of(tensor), cuts.extents_of(tensor).data(),
+                   m.tensors[static_cast<std::size_t>(tensor)].as->rank);
     for (std::size_t i = 0; i < edges.size(); ++i)
       for (std::size_t j = 0; j < edges.size(); ++j) {
         const lies from = cuts.boundary_lies(tensor, edges[i]), to = cuts.boundary_lies(tensor, edges[j]);
@@ -134,7 +134,7 @@ inline table place_of_spread(segment const& s, segmented_model const& m, cut_opt
 // What a layout on the grid of all devices adds at a boundary: a device of the stage sends all pieces that its part of a tensor
 // has, or gets as many; to where the ops enter forward, to where they leave with the gradient.
 inline cost boundary_of_spread(std::vector<int> const& tensors, segmented_model const& m, cut_options const& cuts,
-                               grid_costs const& grid, cut_option const& lies_by, spread_link const& link, bool enters) {
+                               grid_costs<costs> const& grid, cut_option const& lies_by, spread_link const& link, bool enters) {
   cost x;
   const int per_device = link.all_devices / link.stage_devices;
   for (int t : tensors) {

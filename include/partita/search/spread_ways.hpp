@@ -24,7 +24,7 @@ struct spread_way {
 class spread_on_grid {
  public:
   // `in_flight`: micro-batches of what is run before the stages; of what is run after them there is one.
-  spread_on_grid(segmented_model const& m, spread_segments const& which, rules_on_cuts rules, grid_costs const& grid,
+  spread_on_grid(segmented_model const& m, spread_segments const& which, rules_on_cuts rules, grid_costs<costs> const& grid,
                  table_options const& how, std::vector<axis_info const*> const& boundary_axes, spread_link const& link,
                  int in_flight)
       : grid_(grid), micro_batches_(how.micro_batches) {
@@ -59,7 +59,7 @@ class spread_on_grid {
     }
     std::vector<spread_way> r;
     for (point& x : all)
-      if (x.way.cost.seconds < changes::impossible * micro_batches_) r.push_back(std::move(x.way));
+      if (x.way.cost.seconds < impossible * micro_batches_) r.push_back(std::move(x.way));
     return r;
   }
 
@@ -100,7 +100,7 @@ class spread_on_grid {
     return r;
   }
 
-  grid_costs const& grid_;
+  grid_costs<costs> const& grid_;
   int micro_batches_;
   std::deque<part> parts_;  // solvers refer to their tables
   std::deque<eliminator> solvers_;

@@ -2,7 +2,6 @@
 #pragma once
 #include <algorithm>
 #include <array>
-#include <deque>
 #include <utility>
 
 #include <partita/search/option_costs.hpp>
@@ -24,16 +23,17 @@ struct table_key {
   std::vector<std::vector<cut_option>> cuts;  // per variable: of an op, or of a boundary by axis (below)
 };
 
-class table_builder {
+template <class Costs> class table_builder {
  public:
-  table_builder(segmented_model const& m, rules_on_cuts rules, grid_costs const& grid, table_options how,
-                std::vector<axis_info const*> const& boundary_axes)
+  constexpr table_builder(segmented_model const& m, rules_on_cuts rules, grid_costs<Costs> const& grid, table_options how,
+                          std::vector<axis_info const*> const& boundary_axes)
       : m_(m), grid_(grid), cuts_(m, rules, grid, how.micro_batches, boundary_axes), costs_(m, cuts_, grid, how) {}
   table_builder(table_builder const&) = delete;
 
   // One for each of `table_options::fills`; in turns gradients of weights fill nothing.
-  std::vector<table> build(segment const& s, bool first, bool last, way_to_run how = {}, table_key* key = nullptr) {
-    const std::vector<int> fills = how.turns > 1 ? std::vector<int>{0} : costs_.fills();
+  constexpr std::vector<table> build(segment const& s, bool first, bool last, way_to_run how = {}, table_key* key = nullptr) {
+    std::vector<int> fills = costs_.fills();
+    if (how.turns > 1) fills.assign(1, 0);
     const bool splits = fills.back() > 0;
     std::vector<table> t(fills.size());
     table_key k;
@@ -100,7 +100,8 @@ class table_builder {
     const std::vector<cut_option> edges = cuts_.boundary_options();
     // entry
     {
-      std::vector<cut_option> cuts = first ? std::vector<cut_option>{{-1, -1}} : edges;
+      std::vector<cut_option> cuts = edges;
+      if (first) cuts.assign(1, {-1, -1});
       std::vector<cost> own;
       for (cut_option const& c : cuts) {
         cost x;
@@ -187,7 +188,7 @@ class table_builder {
       if (users == 0) continue;
       const int along = axis_of_turns(x);
       const double times = along >= 0 ? how.turns : 1;
-      changes const& change = changes_of(bytes / times, cuts_.extents_of(x.tensor, along, how.turns), about.as->rank);
+      changes<Costs>& change = changes_of(bytes / times, cuts_.extents_of(x.tensor, along, how.turns), about.as->rank);
       const int from = x.from_op < 0 ? 0 : variable_of[static_cast<std::size_t>(x.from_op)];
       // As it is made, and as the maker reads the gradient: where the value was partial, whole.
       std::vector<lies> made_as, gradient_wanted;
@@ -261,9 +262,8 @@ class table_builder {
               c.held += how_kept.copies[j];
             }
             if (how.turns < 2) continue;
-            if (along >= 0 && !same_on(along, have[i], want[j]))
-              c.forward += changes::impossible;  // turns are parts of what a device has
-            if (along < 0 && !how.rest) {        // not of what runs again
+            if (along >= 0 && !same_on(along, have[i], want[j])) c.forward += impossible;  // turns are parts of what a device has
+            if (along < 0 && !how.rest) {                                                  // not of what runs again
               c.backward += std::exchange(c.forward, 0.0);
               c.entry += std::exchange(c.kept, 0.0);
             }
@@ -305,18 +305,19 @@ class table_builder {
       }
     }
     {
-      std::vector<cut_option> cuts = last ? std::vector<cut_option>{{-1, -1}} : edges;
+      std::vector<cut_option> cuts = edges;
+      if (last) cuts.assign(1, {-1, -1});
       const int exit = add({table_key::variable::boundary, -1, -1}, cuts, std::vector<cost>(cuts.size()));
       for (auto const& way_out : exits) {
         const int from = way_out.first;
         made const* const x = way_out.second;
         const double bytes = cuts_.bytes_of(x->tensor);
         searched_tensor const& about = m_.tensors[static_cast<std::size_t>(x->tensor)];
-        changes const& change = changes_of(bytes, cuts_.extents_of(x->tensor), about.as->rank);
+        changes<Costs>& change = changes_of(bytes, cuts_.extents_of(x->tensor), about.as->rank);
         const bool differentiable = about.differentiable;
         const bool from_hub = k.variables[static_cast<std::size_t>(from)].what == table_key::variable::gathered;
-        const std::vector<cut_options::gathered_option> forms =
-            from_hub ? cuts_.gathered_options(x->tensor) : std::vector<cut_options::gathered_option>{};
+        std::vector<cut_options::gathered_option> forms;
+        if (from_hub) forms = cuts_.gathered_options(x->tensor);
         std::vector<cost> costs;
         for (std::size_t i = 0; i < k.cuts[static_cast<std::size_t>(from)].size(); ++i) {
           lies have, gradient;
@@ -359,7 +360,7 @@ class table_builder {
  private:
   // What is given out is changed once a step, of all micro-batches: till then it is there as it is made, and what it is sent from
   // and arrives in beside it. Where it is made as it is given out its bytes count with the op that gives it out.
-  std::vector<cost> given_out(int tensor, std::vector<lies> const& made, std::vector<lies> const& wanted) const {
+  constexpr std::vector<cost> given_out(int tensor, std::vector<lies> const& made, std::vector<lies> const& wanted) const {
     const double bytes = cut_options::bytes_of(m_.tensors[static_cast<std::size_t>(tensor)], m_.samples);
     std::vector<cost> costs;
     for (lies const& have : made)
@@ -371,28 +372,30 @@ class table_builder {
       }
     return costs;
   }
-  // Tensors of one size share what is known about changes of their layout: in a block most are alike to another one.
-  changes const& changes_of(double bytes, std::array<std::size_t, max_rank> const& extents, int rank) {
-    for (auto const& x : changes_)
+  // Tensors of one size share what is known about changes of their layout: in a block most are alike to another one. The
+  // reference is good until the next call.
+  constexpr changes<Costs>& changes_of(double bytes, std::array<std::size_t, max_rank> const& extents, int rank) {
+    for (changed_tensor& x : changes_)
       if (x.bytes == bytes && x.rank == rank && x.extents == extents) return x.of;
-    return changes_.emplace_back(changed_tensor{bytes, rank, extents, changes(grid_, bytes, extents.data(), rank)}).of;
+    changes_.push_back({bytes, rank, extents, changes<Costs>(grid_, bytes, extents.data(), rank)});
+    return changes_.back().of;
   }
   struct changed_tensor {
     double bytes;
     int rank;
     std::array<std::size_t, max_rank> extents;
-    changes of;
+    changes<Costs> of;
   };
-  static bool same_on(int axis, lies const& a, lies const& b) {
+  static constexpr bool same_on(int axis, lies const& a, lies const& b) {
     for (std::size_t d = 0; d < grid_dimensions; ++d)
       if ((a.by[d] == axis) != (b.by[d] == axis)) return false;
     return true;
   }
   segmented_model const& m_;
-  grid_costs const& grid_;
+  grid_costs<Costs> const& grid_;
   cut_options cuts_;
-  option_costs costs_;
-  std::deque<changed_tensor> changes_;
+  option_costs<Costs> costs_;
+  std::vector<changed_tensor> changes_;
 };
 
 }  // namespace partita::spaces
