@@ -8,6 +8,7 @@
 #include <optional>
 #include <random>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <partita/cost/cluster.hpp>
@@ -133,7 +134,7 @@ class search_of_random {
       return m.segments[static_cast<std::size_t>(pick(static_cast<int>(m.segments.size())))];
     };
     auto block = [&] {
-      const std::string name = chance(40) ? "*" : segment().name;
+      const std::string name(chance(40) ? std::string_view("*") : segment().name.view());
       return name.empty() ? std::string("*") : name;
     };
     auto op = [&] {
