@@ -6,7 +6,7 @@ if(CMAKE_CUDA_COMPILER)
     set(CMAKE_CUDA_ARCHITECTURES 80 90 100)
   endif()
   enable_language(CUDA)
-  # No line of the library asks which of them it is compiled for, and each takes as long as the first: kernels of train_gpt are
+  # No line of the library asks for more than sm_80, which all are, and each takes as long as the first: kernels of train_gpt are
   # compiled for all, those of tests and benchmarks for one.
   option(PARTITA_CUDA_TESTS_EVERYWHERE "Compile what tests and benchmarks give nvcc for every architecture, not for one" OFF)
   set(partita_tested_architectures ${CMAKE_CUDA_ARCHITECTURES})
