@@ -84,8 +84,10 @@ TEST_CASE(
       if (x.fits) CHECK(near.front().seconds <= x.seconds);
       // What the first search knew of the same stages and schedule is no better.
       for (considered_configuration const& c : found.why.considered)
-        if (c.stages == why.stages && c.devices_per_stage == why.devices_per_stage && c.schedule == why.schedule)
+        if (c.stages == why.stages && c.devices_per_stage == why.devices_per_stage && c.schedule == why.schedule) {
           CHECK(x.found.seconds >= c.lower_bound * (1 - 1e-9));
+          if (c.seconds > 0) CHECK(x.found.seconds <= c.seconds * 1.002);
+        }
     }
     CHECK(found_is_there);
     others_first += near.front().found.seconds > found.seconds;
@@ -97,6 +99,29 @@ TEST_CASE(
 TEST_CASE("with no room beside the best there is the found plan alone") {
   const auto found = search<trained>(slow_cluster(1), all_schedules());
   CHECK(near_best(found, slow_cluster(1), all_schedules(), {.within = 0.3, .most = 1}).size() == 1);
-  const auto alone = near_best(found, slow_cluster(1), all_schedules(), {.within = 0});
-  CHECK(alone.front().found.seconds <= found.seconds * (1 + 1e-9));
+  const auto equals = near_best(found, slow_cluster(1), all_schedules(), {.within = 0});
+  int same = 0;
+  for (near_plan<trained> const& x : equals) {
+    CHECK(x.found.seconds <= found.seconds);
+    same += x.found.why.stages == found.why.stages && x.found.why.devices_per_stage == found.why.devices_per_stage &&
+            x.found.why.schedule == found.why.schedule;
+  }
+  CHECK(same == 1);
+}
+
+TEST_CASE("a plan fits if it does into the memory of the constraints, too") {
+  constraints given = all_schedules();
+  const cluster on = slow_cluster(128);
+  given.memory = 0.7 * search<trained>(on, given).memory;
+  const auto found = search<trained>(on, given);
+  // Of what was found a limit that is a little less than what it holds is not kept.
+  const double held = near_best(found, on, given, {.most = 1}).front().memory;
+  for (double limit : {held, held - 1}) {
+    given.memory = limit;
+    const auto near = near_best(found, on, given, {.most = 1});
+    CHECK(near.front().memory == held);
+    CHECK(near.front().fits == (limit == held));
+  }
+  const auto near = near_best(found, on, given, {.within = 0.5});
+  for (near_plan<trained> const& x : near) CHECK(x.fits == (x.memory <= given.memory));
 }

@@ -24,7 +24,7 @@ struct near_options {
 template <class Model> struct near_plan {
   search_result<Model> found;
   double seconds = 0, memory = 0;  // as simulated; bytes of the fullest device
-  bool fits = false;               // as simulated
+  bool fits = false;               // as simulated, into the devices' memory and that of the constraints
 };
 
 namespace detail {
@@ -41,26 +41,30 @@ inline constraints narrowed_to(considered_configuration const& x, constraints gi
 }
 }  // namespace detail
 
-// `found` is what a search with these prices, constraints and options gave. The fastest as simulated first, those that do not fit
-// last; the found plan is among them. Costs a search and a simulation for each.
+// `found` is what a search with these prices, constraints and options gave. Of the dozen that it considered
+// (search_report::considered) those are looked at whose bound leaves room, in that order, until `how.most` plans are there. The
+// fastest as simulated first, those that do not fit last; the found plan is among them. Costs a search for each that is looked
+// at, and a simulation for each that is taken.
 template <class Model> std::vector<near_plan<Model>> near_best(search_result<Model> const& found, costs const& prices,
                                                                constraints const& given = {}, near_options const& how = {}) {
   std::vector<near_plan<Model>> all;
+  const double limit = given.memory > 0 ? given.memory : spaces::infinite;
   const auto add = [&](search_result<Model> x) {
     simulate_options about;
     about.keep_programs = false;
     const simulation s = simulate<Model>(x.plan, prices, about);
-    all.push_back({std::move(x), s.seconds, static_cast<double>(s.peak_bytes()), s.fits()});
+    const double peak = static_cast<double>(s.peak_bytes());
+    all.push_back({std::move(x), s.seconds, peak, s.fits() && peak <= limit});
   };
   add(found);
   auto const& g = found.plan.traced();
   const std::vector<binding> extents(g.bindings.begin(), g.bindings.end());
   search_report const& why = found.why;
+  const double most = found.seconds * (1 + how.within);
   for (considered_configuration const& x : why.considered) {
     if (static_cast<int>(all.size()) >= how.most) break;
     if (x.stages == why.stages && x.devices_per_stage == why.devices_per_stage && x.schedule == why.schedule) continue;
-    const double most = found.seconds * (1 + how.within);
-    if (std::max(x.lower_bound, x.seconds) > most) continue;
+    if (x.lower_bound > most) continue;  // its seconds are those of the best one known, which need not be the best
     auto other = detail::search_for_any<Model>(
         prices, detail::narrowed_to(x, given), found.plan.model(), extents, how.search,
         [](spaces::plan_space const&, search_report&) { return spaces::choice{}; }, [](detail::no_plan const&) {});
