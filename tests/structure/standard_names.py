@@ -84,6 +84,7 @@ NAMES_OF = {
     "random": """
         bernoulli_distribution discrete_distribution mt19937 mt19937_64 normal_distribution random_device
         uniform_int_distribution uniform_real_distribution""",
+    "ranges": "ranges views",
     "ratio": "micro milli nano ratio",
     "regex": "regex regex_match regex_replace regex_search smatch",
     "semaphore": "binary_semaphore counting_semaphore",
@@ -132,7 +133,9 @@ for of, names in NAMES_OF.items():
     for one in names.split():
         HEADERS_OF.setdefault(one, set()).add(of)
 
-NO_CODE = re.compile(r'//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"', re.DOTALL)
+# Comments, strings and characters; the ' between digits opens no character.
+NO_CODE = re.compile(
+    r"""//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|(?<![0-9a-fA-F])'(?:\\.[^'\n]*|[^'\\\n])'""", re.DOTALL)
 NAME = re.compile(r"\bstd::(\w+)")
 INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*<([^>]+)>", re.MULTILINE)
 
