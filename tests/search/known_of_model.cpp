@@ -47,9 +47,25 @@ static_assert(pt::repeated_blocks<stack>[1].block.view() == "block.2" &&
 static_assert(may_be_cut("block.0.up", pt::axis_of<ffn>::info));  // a search of pt::legal_cuts<stack>
 static_assert(follow("block.0.up", "block.0.relu"));              // of pt::followers<stack>
 // [/known]
-static_assert(!may_be_cut("block.0.up", pt::axis_of<out>::info) && !may_be_cut("cross_entropy", pt::axis_of<out>::info));
+static_assert(may_be_cut("block.0.up", pt::axis_of<batch>::info) && !may_be_cut("block.0.up", pt::axis_of<out>::info));
+static_assert(may_be_cut("token_loss", pt::axis_of<batch>::info) && !may_be_cut("token_loss", pt::axis_of<out>::info));
 static_assert(follow("block.0.relu", "block.0.down") && !follow("block.0.down", "block.0.up"));
-static_assert(!follow("block.0.add", "block.1.up"));  // two ops read it
+// Two ops read the logits. Of what leaves a block the readers are in another one.
+static_assert(follow("row_max", "softmax_terms") && !follow("out", "row_max") && !follow("out", "softmax_terms"));
+static_assert(follow("block.0.down", "block.0.add") && !follow("block.0.add", "block.1.up") && !follow("block.2.add", "out"));
+
+// An op that reads a tensor twice is one that reads it.
+struct squares {
+  constexpr auto operator()(auto& g) const {
+    auto x = pt::relu(pt::linear(pt::input<pt::f32, batch, in>(g, "x"), pt::param<pt::f32, in, out>(g, "in.weight")));
+    return pt::cross_entropy(x + x, pt::input<pt::i32, batch>(g, "y"));
+  }
+};
+static_assert(pt::followers<squares>[1].first.view() == "relu" && pt::followers<squares>[1].second.view() == "add");
+// One that reads both of what another makes follows it once.
+static_assert(std::count_if(pt::followers<squares>.begin(), pt::followers<squares>.end(), [](pt::following_ops const& x) {
+                return x.first.view() == "softmax_terms" && x.second.view() == "token_loss";
+              }) == 1);
 }  // namespace
 
 TEST_CASE("what is known of a model's type is what a search reads at run time") {
@@ -57,10 +73,22 @@ TEST_CASE("what is known of a model's type is what a search reads at run time") 
   pt::trace(g, pt::training<stack>{});
   pt::spaces::segmented_model m = pt::spaces::find_segments(g, g.forward_count);
   pt::spaces::name_kinds(m);
-  std::size_t cuts = 0;
-  pt::detail::known_of_model::cuts::each(m, [&](pt::legal_cut const& x) {
-    CHECK(may_be_cut(x.op.view(), *x.axis));
-    ++cuts;
+  namespace facts = pt::detail::known_of_model;
+  auto same = [&]<class Fact>(Fact, auto const& known, auto const& alike) {
+    std::size_t n = 0;
+    Fact::visit_all(m, [&](auto const& x) {
+      REQUIRE(n < known.size());
+      CHECK(alike(x, known[n++]));
+    });
+    CHECK(n == known.size());
+  };
+  same(facts::cuts_of_ops{}, pt::legal_cuts<stack>, [](pt::legal_cut const& x, pt::legal_cut const& y) {
+    return x.op.view() == y.op.view() && x.axis->id == y.axis->id && x.letter == y.letter;
   });
-  CHECK(cuts == pt::legal_cuts<stack>.size());
+  same(facts::ops_that_follow{}, pt::followers<stack>, [](pt::following_ops const& x, pt::following_ops const& y) {
+    return x.first.view() == y.first.view() && x.second.view() == y.second.view();
+  });
+  same(facts::blocks_that_repeat{}, pt::repeated_blocks<stack>, [](pt::repeated_block const& x, pt::repeated_block const& y) {
+    return x.block.view() == y.block.view() && x.earlier.view() == y.earlier.view();
+  });
 }

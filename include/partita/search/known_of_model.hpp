@@ -2,6 +2,7 @@
 // other, which blocks repeat. Found by the functions that the run-time search calls.
 //   static_assert(pt::repeated_blocks<gpt>.size() == 3);
 #pragma once
+#include <algorithm>
 #include <array>
 #include <cstddef>
 
@@ -18,7 +19,7 @@ struct legal_cut {
   axis_info const* axis = nullptr;
   char letter = 0;
 };
-// Two forward ops of a segment, of which the second alone reads what the first makes.
+// Two forward ops of a segment, of which the second alone reads all that the first makes.
 struct following_ops {
   text<96> first{}, second{};
 };
@@ -29,37 +30,38 @@ struct repeated_block {
 
 namespace detail::known_of_model {
 
-struct cuts {
+struct cuts_of_ops {
   using entry = legal_cut;
-  static constexpr void each(spaces::segmented_model const& m, auto&& visit) {
+  static constexpr void visit_all(spaces::segmented_model const& m, auto&& visit) {
     for (spaces::segment const& s : m.segments)
       for (spaces::searched_op const& x : s.ops)
         for (int l = 0; l < x.info->dim_count; ++l)
           if (x.may_cut[l]) visit(legal_cut{m.graph->name(x.op).view(), x.info->dims[l].axis, x.info->dims[l].letter});
   }
 };
-struct followers {
+struct ops_that_follow {
   using entry = following_ops;
-  static constexpr void each(spaces::segmented_model const& m, auto&& visit) {
+  static constexpr void visit_all(spaces::segmented_model const& m, auto&& visit) {
     for (spaces::segment const& s : m.segments)
-      for (spaces::searched_op const& x : s.ops)
+      for (spaces::searched_op const& x : s.ops) {
+        int reader = -1;
+        bool alone = true;
         for (int o = 0; o < x.info->output_count; ++o) {
           const int tensor = m.graph->ops[x.op].first_output + o;
-          int readers = 0, reader = -1;
-          for (int t : s.leaves) readers += t == tensor;
+          alone = alone && std::find(s.leaves.begin(), s.leaves.end(), tensor) == s.leaves.end();
           for (spaces::searched_op const& y : s.ops)
-            for (spaces::searched_input const& in : y.inputs)
-              if (in.tensor == tensor) {
-                ++readers;
-                reader = y.op;
-              }
-          if (readers == 1 && reader >= 0) visit(following_ops{m.graph->name(x.op).view(), m.graph->name(reader).view()});
+            if (std::any_of(y.inputs.begin(), y.inputs.end(), [&](auto const& in) { return in.tensor == tensor; })) {
+              alone = alone && (reader < 0 || reader == y.op);
+              reader = y.op;
+            }
         }
+        if (alone && reader >= 0) visit(following_ops{m.graph->name(x.op).view(), m.graph->name(reader).view()});
+      }
   }
 };
-struct blocks {
+struct blocks_that_repeat {
   using entry = repeated_block;
-  static constexpr void each(spaces::segmented_model const& m, auto&& visit) {
+  static constexpr void visit_all(spaces::segmented_model const& m, auto&& visit) {
     for (std::size_t i = 0; i < m.segments.size(); ++i) {
       spaces::segment const& s = m.segments[i];
       const int first = m.first_of_kind[static_cast<std::size_t>(s.kind)];
@@ -68,32 +70,35 @@ struct blocks {
     }
   }
 };
-template <class Model, class What> constexpr void visit_each(auto&& visit) {
+// `Fact`: one of those above.
+template <class Model, class Fact> constexpr void visit_facts(auto&& visit) {
   recorder<planning_only, as_training<Model>> g;
   trace(g, as_training<Model>{});
   spaces::segmented_model m = spaces::find_segments(g, g.forward_count);
   spaces::name_kinds(m);
-  What::each(m, visit);
+  Fact::visit_all(m, visit);
 }
-template <class Model, class What> constexpr std::size_t count() {
+template <class Model, class Fact> constexpr std::size_t count() {
   std::size_t n = 0;
-  visit_each<Model, What>([&](auto const&) { ++n; });
+  visit_facts<Model, Fact>([&](auto const&) { ++n; });
   return n;
 }
-template <class Model, class What> constexpr auto list() {
-  std::array<typename What::entry, count<Model, What>()> all{};
+template <class Model, class Fact> constexpr auto list() {
+  std::array<typename Fact::entry, count<Model, Fact>()> all{};
   std::size_t n = 0;
-  visit_each<Model, What>([&](auto const& x) { all[n++] = x; });
+  visit_facts<Model, Fact>([&](auto const& x) { all[n++] = x; });
   return all;
 }
 
 }  // namespace detail::known_of_model
 
 // Of a model whose extents are static, in the order of the model's ops.
-template <class Model> inline constexpr auto legal_cuts = detail::known_of_model::list<Model, detail::known_of_model::cuts>();
-template <class Model> inline constexpr auto followers = detail::known_of_model::list<Model, detail::known_of_model::followers>();
 template <class Model>
-inline constexpr auto repeated_blocks = detail::known_of_model::list<Model, detail::known_of_model::blocks>();
+inline constexpr auto legal_cuts = detail::known_of_model::list<Model, detail::known_of_model::cuts_of_ops>();
+template <class Model>
+inline constexpr auto followers = detail::known_of_model::list<Model, detail::known_of_model::ops_that_follow>();
+template <class Model>
+inline constexpr auto repeated_blocks = detail::known_of_model::list<Model, detail::known_of_model::blocks_that_repeat>();
 
 }  // namespace partita
 
