@@ -1,6 +1,5 @@
 // What the ranks of NCCL know of each other, in one process and over several, which are threads here.
 #include <doctest/doctest.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
@@ -18,6 +17,8 @@
 #include <partita/comm/nccl/world.hpp>
 #include <partita/comm/sockets/processes.hpp>
 
+#include "../support/free_port.hpp"
+
 namespace pt = partita;
 using call = pt::nccl_world::waited_call;
 
@@ -26,16 +27,12 @@ pt::placed_transfer with(int peer, std::size_t bytes = 4) { return {peer, nullpt
 call collective(int rank, int group) { return {call::kind::collective, rank, group}; }
 call exchange(int rank) { return {call::kind::exchange, rank, -1}; }
 
-int free_port() {
-  static int next = 10000 + static_cast<int>(getpid()) % 600 * 32;  // its own ones, below those that systems give away
-  return next++;
-}
 // f(processes, make) in each of `count` threads that stand for processes, with two ranks each; what each throws. make(processes)
 // is the world.
 template <class F> std::vector<std::string> each_of(int count, pt::list<pt::list<int>> const& groups, F f) {
   std::vector<std::string> thrown(static_cast<std::size_t>(count));
   std::vector<std::thread> all;
-  const int port = free_port();
+  const int port = partita::testing::free_port();
   for (int me = 0; me < count; ++me)
     all.emplace_back([&, me] {
       try {

@@ -14,6 +14,8 @@
 
 #include <partita/comm/threads/world.hpp>
 
+#include "../support/number_of.hpp"
+
 namespace partita_test {
 
 // What rank r threw: its words, and whether it was stopped by another one.
@@ -25,7 +27,9 @@ struct ending {
 
 // Of how many drawn cases one is run: processes share few cores and wait for each other awake, and under sanitizers a call takes
 // ten times as long.
-#if defined(PARTITA_TEST_MPI) || defined(PARTITA_SANITIZED)
+#if defined(PARTITA_TEST_MPI)
+inline const int one_of = static_cast<int>(partita::testing::drawn(3, 1));
+#elif defined(PARTITA_SANITIZED)
 inline constexpr int one_of = 3;
 #else
 inline constexpr int one_of = 1;

@@ -1,5 +1,4 @@
 #include <doctest/doctest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -14,14 +13,13 @@
 
 #include <partita/comm/sockets/processes.hpp>
 
+#include "../support/free_port.hpp"
+
 namespace pt = partita;
 using doctest::Contains;
+using partita::testing::free_port;
 
 namespace {
-int free_port() {
-  static int next = 10000 + static_cast<int>(getpid()) % 600 * 32;  // its own ones, below those that systems give away
-  return next++;
-}
 // f(processes) in each of `count` threads that stand for processes; what each throws.
 template <class F> std::vector<std::string> each_of(int count, F f, int port = free_port(), double timeout_seconds = 10,
                                                     double silence_seconds = 20) {

@@ -49,7 +49,7 @@ int run_fault(mpi& world, std::string const& name) {
     });
   } else if (name == "late") {  // which is no fault, however long it takes
     train_on(world, model, [&](unsigned step, batch_of_words&) {
-      if (step == 3 && last) std::this_thread::sleep_for(std::chrono::seconds(5));
+      if (step == 3 && last) std::this_thread::sleep_for(std::chrono::seconds(12));
       return step < 6;
     });
     if (world.rank() == 0) std::puts("all have waited");

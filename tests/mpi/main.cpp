@@ -16,7 +16,7 @@ int main(int argc, char** argv) try {
   const bool fault = argc > 2 && std::string_view(argv[1]) == "--fault";
   const std::string_view which = fault ? argv[2] : "";
   const bool asks = which.starts_with("stopped") || which == "late";
-  partita::mpi world(argc, argv, {.timeout_seconds = asks ? 2.0 : 300.0});
+  partita::mpi world(argc, argv, {.timeout_seconds = asks ? 5.0 : 300.0});
   if (fault) return partita::testing::run_fault(world, argv[2]);
   partita_test::processes = &world;
   doctest::Context tests(argc, argv);
