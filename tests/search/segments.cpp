@@ -79,26 +79,25 @@ TEST_CASE("of what is spread what passes by neither enters nor leaves: of a deco
 
 TEST_CASE("from stage to stage the dearest link counts that some stage sends over") {
   const cluster c = preset::dgx_a100(2);  // of 8 each
-  const auto senders = [&](int available, int devices) { return spaces::one_sender_per_level(c, available, devices); };
-  CHECK(senders(16, 8) == std::vector<int>{0});
-  CHECK(senders(16, 4) == std::vector<int>{0, 4});
-  CHECK(senders(16, 3) == std::vector<int>{0, 5});
-  CHECK(senders(8, 4) == std::vector<int>{0});  // the other node is not used
-  CHECK(senders(4, 4).empty());
+  const auto senders = [&](int stages, int devices) { return spaces::one_sender_per_level(c, stages, devices); };
+  CHECK(senders(2, 8) == std::vector<int>{0});
+  CHECK(senders(4, 4) == std::vector<int>{0, 4});
+  CHECK(senders(5, 3) == std::vector<int>{0, 5});
+  CHECK(senders(2, 4) == std::vector<int>{0});  // the other node is not used
+  CHECK(senders(1, 4).empty());
 
   const plan<training<gpt<bf16>, adamw, clip_norm>> traced({gpt<bf16>{2}, {}, {}, {}}, gpt_sizes{}.bindings());
   spaces::segmented_model m = spaces::find_segments(traced.traced(), traced.traced().forward_count);
   spaces::name_kinds(m);
   const costs k(c);
-  const auto crossing = [&](int available, int devices) {
+  const auto crossing = [&](int stages, int devices) {
     // One grid, one layout of every boundary: 1 MB of each tensor.
     std::vector<std::vector<std::vector<double>>> shares;
     for (int first : m.first_of_kind)
       shares.push_back({std::vector<double>(m.segments[static_cast<std::size_t>(first)].enters.size(), 1e6)});
-    const auto all =
-        spaces::crossings_between(m, k, available, devices, 1, shares, [](std::size_t, std::size_t) { return true; });
+    const auto all = spaces::crossings_between(m, k, stages, devices, 1, shares, [](std::size_t, std::size_t) { return true; });
     return all.back().at(0);
   };
-  CHECK(crossing(16, 4) == doctest::Approx(crossing(16, 8) * k.send(0, 8, 1e6, 4) / k.send(0, 8, 1e6, 8)));
-  CHECK(crossing(16, 4) > 2 * crossing(8, 4));
+  CHECK(crossing(4, 4) == doctest::Approx(crossing(2, 8) * k.send(0, 8, 1e6, 4) / k.send(0, 8, 1e6, 8)));
+  CHECK(crossing(4, 4) > 2 * crossing(2, 4));
 }

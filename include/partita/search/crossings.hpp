@@ -10,11 +10,11 @@
 
 namespace partita::spaces {
 
-// Of each level of links that joins a device to the one `devices` further on: the first device that sends over it.
-inline std::vector<int> one_sender_per_level(cluster const& c, int available, int devices) {
+// So many stages of so many devices: of each level of links over which one sends to the next, the first device that does.
+inline std::vector<int> one_sender_per_level(cluster const& c, int stages, int devices) {
   std::vector<int> senders;
   std::vector<bool> seen(c.links.size());
-  for (int d = 0; d + devices < available; ++d) {
+  for (int d = 0; d < (stages - 1) * devices; ++d) {
     const std::size_t level = static_cast<std::size_t>(c.level_between(d, d + devices));
     if (!seen[level]) senders.push_back(d);
     seen[level] = true;
@@ -35,16 +35,16 @@ constexpr double crossing_seconds(segmented_model const& m, std::vector<int> con
   return seconds;
 }
 // `shape::crossings` of stages of so many devices. Chunks cross as often as there are of them. Every stage pays the dearest link
-// that joins a device of a stage to that of the next one: a pipeline is as slow as its slowest stage. `available`: devices on
-// which stages may lie. `shares`: at [grid * kinds + kind], per layout of a boundary, bytes of each tensor that enters a segment.
-// `are_neighbours(from, to)`: may stages on these grids follow one another?
+// that joins a device of one of so many stages to that of the next: a pipeline is as slow as its slowest stage. `shares`: at
+// [grid * kinds + kind], per layout of a boundary, bytes of each tensor that enters a segment. `are_neighbours(from, to)`: may
+// stages on these grids follow one another?
 template <class Neighbours>
-std::vector<std::vector<double>> crossings_between(segmented_model const& m, costs const& prices, int available, int devices,
+std::vector<std::vector<double>> crossings_between(segmented_model const& m, costs const& prices, int stages, int devices,
                                                    int chunks, std::vector<std::vector<std::vector<double>>> const& shares,
                                                    Neighbours&& are_neighbours) {
   const std::size_t kinds = m.first_of_kind.size(), grids = shares.size() / kinds;
   const double flows = std::min(devices, prices.of().links.front().devices);
-  const std::vector<int> senders = one_sender_per_level(prices.of(), available, devices);
+  const std::vector<int> senders = one_sender_per_level(prices.of(), stages, devices);
   const auto dearest = [&](double bytes) {
     double seconds = 0;
     for (int d : senders) seconds = std::max(seconds, prices.send(d, d + devices, bytes, flows));

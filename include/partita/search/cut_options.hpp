@@ -95,7 +95,7 @@ class cut_options {
     std::vector<std::vector<double>> all;
     for (cut_option const& c : boundary_options()) {
       all.emplace_back();
-      for (int t : tensors) all.back().push_back(bytes_of(t) * grid_.share(boundary_lies(t, c)));
+      for (int t : tensors) all.back().push_back(held_bytes(t, boundary_lies(t, c)));
     }
     return all;
   }
@@ -202,6 +202,10 @@ class cut_options {
     return b;
   }
   constexpr double bytes_of(int tensor) const { return bytes_of(m_.tensors[static_cast<std::size_t>(tensor)], micro_samples_); }
+  // Of that, on the device that holds most.
+  constexpr double held_bytes(int tensor, lies const& l) const {
+    return bytes_of(tensor) * grid_.share(l, extents_of(tensor).data());
+  }
   // Of a tensor in one micro-batch, by axis; along `turns_axis` of one turn of so many.
   constexpr std::array<std::size_t, max_rank> extents_of(int tensor, int turns_axis = -1, int turns = 1) const {
     searched_tensor const& x = m_.tensors[static_cast<std::size_t>(tensor)];

@@ -25,12 +25,19 @@ class device_grid {
   constexpr device_grid(int outer, int inner) : extents_{outer, inner} {}
   constexpr int extent(int dimension) const { return extents_[static_cast<std::size_t>(dimension)]; }
   constexpr int devices() const { return extents_[0] * extents_[1]; }
-  // Of the whole tensor, the share of it that one device holds.
-  constexpr double share(lies const& l) const {
+  // Of a tensor with these extents, the share that the device with the largest piece holds.
+  constexpr double share(lies const& l, std::size_t const* extents) const {
+    const bool both_split_one = l.by[0] >= 0 && l.by[0] == l.by[1];
+    if (both_split_one) return largest_of(extents[l.by[0]], devices());
     double s = 1;
     for (std::size_t d = 0; d < grid_dimensions; ++d)
-      if (l.by[d] >= 0) s /= extents_[d];
+      if (l.by[d] >= 0) s *= largest_of(extents[l.by[d]], extents_[d]);
     return s;
+  }
+  // The largest of so many pieces, as a share of the whole.
+  static constexpr double largest_of(std::size_t whole, int pieces) {
+    const std::size_t n = static_cast<std::size_t>(pieces);
+    return static_cast<double>((whole + n - 1) / n) / static_cast<double>(whole);
   }
 
  private:

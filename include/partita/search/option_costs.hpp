@@ -32,6 +32,12 @@ struct made_apart {
   double outputs = 0, gradients = 0;  // bytes of what they are made from
 };
 
+// How ZeRO cuts a parameter.
+struct zero_parts {
+  int axis = -1;       // none is long enough
+  double largest = 1;  // the largest part, as a share of what a device would hold without
+};
+
 template <class Costs> class option_costs {
  public:
   constexpr option_costs(segmented_model const& m, cut_options const& cuts, grid_costs<Costs> const& grid,
@@ -101,7 +107,6 @@ template <class Costs> class option_costs {
   }
   // By `table_options::fills`. Without, gradients of weights are made with those of inputs.
   constexpr std::vector<int> const& fills() const { return how_.fills; }
-  constexpr bool splits() const { return how_.fills.back() > 0; }
   // Bytes of gradients that those of an op's weights wait with, of those for which the op before it waits or of the others. The
   // former are copies where the two are cut in different ways.
   constexpr double waiting_gradients(searched_op const& x, cut_option const& c, bool again) const {
@@ -223,17 +228,18 @@ template <class Costs> class option_costs {
     if (parts > 1 && u.info->dim_count > 0) extents[0] = ceiling(extents[0], parts);
     return grid_.of().op(*u.info, extents, 0, -1, accumulates);
   }
-  // Bytes of one of `parts` of a device's piece of a parameter that the model gives out: a copy, as the parameter changes.
-  static constexpr double output_of_weight(given_out const& out, std::size_t const* pieces, int parts) {
+  // Bytes of a device's piece of a parameter that the model gives out: a copy, as the parameter changes. Of `parts` of it the
+  // largest, where they lie along an axis that the output has.
+  static constexpr double output_of_weight(given_out const& out, std::size_t const* pieces, zero_parts const& parts) {
     std::size_t extents[max_dims]{};
-    bool of_axes = false;
+    bool in_parts = false;
     for (int d = 0; d < out.as.info->dim_count; ++d) {
       const int axis = out.as.letter[d];
       extents[d] = axis >= 0 ? pieces[axis] : out.as.wholes[d];
-      of_axes = of_axes || axis >= 0;
+      in_parts = in_parts || (axis >= 0 && axis == parts.axis && !out.as.info->dims[d].whole);
     }
     operand const& as = out.as.info->outputs[0];
-    return elements_of(as, extents) * static_cast<double>(size_of(as.type)) / (of_axes ? parts : 1);
+    return elements_of(as, extents) * static_cast<double>(size_of(as.type)) * (in_parts ? parts.largest : 1);
   }
   constexpr double all_reduced(searched_weight const& w) const {
     constexpr bool everywhere[grid_dimensions]{true, true};
@@ -259,19 +265,21 @@ template <class Costs> class option_costs {
     cost r;
     op_info const& p = *m_.graph->ops[w.op].info;
     const int rank = p.outputs[0].rank;
-    double share = 1;
     bool partial[grid_dimensions]{};
     int replicas = 1;
     for (int d = 0; d < grid_dimensions; ++d) {
       if (c[static_cast<std::size_t>(d)] < 0 || grid_.extent(d) < 2) continue;
       bool cuts = false;
       for (int a = 0; a < rank; ++a) cuts = cuts || w.letter[a] == c[static_cast<std::size_t>(d)];
-      if (cuts) share /= grid_.extent(d);
-      else {
-        partial[d] = true;
-        replicas *= grid_.extent(d);
-      }
+      if (cuts) continue;
+      partial[d] = true;
+      replicas *= grid_.extent(d);
     }
+    const std::array<std::size_t, max_rank> pieces = pieces_of(w, c);
+    double share = 1;  // of the device with the largest piece
+    for (int a = 0; a < rank; ++a)
+      share *=
+          static_cast<double>(pieces[static_cast<std::size_t>(a)]) / static_cast<double>(m_.graph->extent(p.outputs[0].axes[a]));
     const double stored = share * w.stored_bytes, used = share * w.used_bytes, gradient = share * w.gradient_bytes;
     const bool many_terms = in_turns(turns);
     // Between devices a gradient goes in the type in which it is summed, but for one term that is cut as it is received.
@@ -283,21 +291,16 @@ template <class Costs> class option_costs {
           if (a > 0) r.held += w.used_bytes > 0 ? used : stored;
           r.held += share * w.term_bytes / turns;
         }
-    // ZeRO shares what replicas would all hold, if some axis is long enough.
-    const std::array<std::size_t, max_rank> pieces = pieces_of(w, c);
-    bool shares = false;
-    for (int a = 0; a < rank; ++a) {
-      const std::size_t whole = m_.graph->extent(p.outputs[0].axes[a]);
-      shares = shares || (pieces[static_cast<std::size_t>(a)] == whole && whole >= static_cast<std::size_t>(replicas));
-    }
+    const zero_parts shared = parts_of(p.outputs[0], pieces, replicas);
+    const bool shares = shared.axis >= 0;
     const bool stored_cut = w.trained && w.owned && w.alone() && zero >= 3 && shares && replicas > 1;
-    for (given_out const& out : w.outputs) r.held += output_of_weight(out, pieces.data(), stored_cut ? replicas : 1);
+    for (given_out const& out : w.outputs) r.held += output_of_weight(out, pieces.data(), stored_cut ? shared : zero_parts{});
     for (caused_op const& u : w.conversions) r.step += seconds_by_axes(u, pieces.data(), stored_cut ? replicas : 1);
     if (!many_terms)  // one that is cut as it is received is converted after that
       for (caused_op const& t : w.term_conversions)
         r.backward += seconds_by_axes(t, pieces.data(), zero >= 2 && w.alone() && shares ? replicas : 1);
     if (stored_cut) {
-      add_stored_cut(r, w, replicas, partial, share, share * sent, many_terms);
+      add_stored_cut(r, w, shared.largest, partial, share, share * sent, many_terms);
     } else {
       r.held += w.owned ? stored + used : w.used_bytes > 0 ? used : stored;
       if (!w.trained) return r;
@@ -319,7 +322,7 @@ template <class Costs> class option_costs {
       return r;
     }
     const int parts = zero > 0 && shares ? replicas : 1;
-    r.held += share * w.state_bytes / parts;
+    r.held += share * w.state_bytes * (parts > 1 ? shared.largest : 1);
     for (caused_op const& u : w.updates) r.step += seconds_by_axes(u, pieces.data(), parts);
     if (parts > 1 && !(zero >= 3 && w.alone())) r.step += joined(collective_kind::all_gather, partial, stored);
     return r;
@@ -340,13 +343,26 @@ template <class Costs> class option_costs {
       if (over[d]) seconds += grid_.collective(kind, d, bytes);
     return seconds;
   }
+  // ZeRO shares what replicas would all hold, along the longest axis that nothing cuts, if it is long enough.
+  constexpr zero_parts parts_of(operand const& stored, std::array<std::size_t, max_rank> const& pieces, int replicas) const {
+    zero_parts r;
+    std::size_t longest = 0;
+    for (int a = 0; a < stored.rank; ++a) {
+      const std::size_t whole = m_.graph->extent(stored.axes[a]);
+      if (pieces[static_cast<std::size_t>(a)] != whole || whole < static_cast<std::size_t>(replicas) || whole <= longest)
+        continue;
+      longest = whole;
+      r = {a, device_grid::largest_of(whole, replicas)};
+    }
+    return r;
+  }
   // ZeRO 3: stored in as many parts as there are replicas. What casts it works on a part, and its result is gathered once a
   // step, as the parameter itself is where there are micro-batches; without, it is gathered for the forward pass and again
   // for the backward pass, and its gradient, once made, is scattered.
-  constexpr void add_stored_cut(cost& r, searched_weight const& w, int parts, bool const* over, double share, double sent,
-                                bool in_turns) const {
+  constexpr void add_stored_cut(cost& r, searched_weight const& w, double largest_part, bool const* over, double share,
+                                double sent, bool in_turns) const {
     const double stored = share * w.stored_bytes, used = share * w.used_bytes, gradient = share * w.gradient_bytes;
-    r.held += stored / parts + gradient / parts;
+    r.held += (stored + gradient) * largest_part;
     if (w.used_bytes > 0 || in_turns) {
       const double fetched = w.used_bytes > 0 ? used : stored;
       r.held += fetched + sent;

@@ -373,7 +373,9 @@ class plan_space {
     const auto follow = [&](std::size_t from, std::size_t to) {
       return neighbours.count({s.place_of(static_cast<int>(from)), s.place_of(static_cast<int>(to))}) > 0;
     };
-    return crossings_between(model_, *costs_, available_, s.devices, s.schedule.chunks, shares, follow);
+    int stages = s.stages > 0 ? s.stages : std::min(available_ / s.devices, segments());
+    if (!given_.stages.empty()) stages = std::min(stages, *std::max_element(given_.stages.begin(), given_.stages.end()));
+    return crossings_between(model_, *costs_, stages, s.devices, s.schedule.chunks, shares, follow);
   }
 
   graph_data const* graph_;

@@ -90,7 +90,7 @@ inline table place_of_spread(segment const& s, segmented_model const& m, cut_opt
                              spread_link const& link, int extra, bool first, bool last) {
   const std::vector<cut_option> edges = cuts.boundary_options(), none{{-1, -1}};
   auto differentiable = [&](int t) { return m.tensors[static_cast<std::size_t>(t)].differentiable; };
-  auto share = [&](int t, cut_option const& c) { return cuts.bytes_of(t) * grid.share(cuts.boundary_lies(t, c)); };
+  auto share = [&](int t, cut_option const& c) { return cuts.held_bytes(t, cuts.boundary_lies(t, c)); };
   table t;
   std::vector<cost> entries, exits;
   for (cut_option const& c : first ? none : edges) {
@@ -139,7 +139,7 @@ inline cost boundary_of_spread(std::vector<int> const& tensors, segmented_model 
   const int per_device = link.all_devices / link.stage_devices;
   for (int t : tensors) {
     const bool back = m.tensors[static_cast<std::size_t>(t)].differentiable;
-    const double share = grid.share(cuts.boundary_lies(t, lies_by)), bytes = cuts.bytes_of(t);
+    const double share = grid.share(cuts.boundary_lies(t, lies_by), cuts.extents_of(t).data()), bytes = cuts.bytes_of(t);
     const double sent = link.seconds(per_device * share * bytes) + (per_device - 1) * link.latency();
     const double pieces = std::max(1.0, 1 / share / link.stage_devices);
     const double got = (pieces - 1) * link.latency();  // its bytes count where it arrives (place_of_spread)

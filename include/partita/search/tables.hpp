@@ -87,8 +87,7 @@ template <class Costs> class table_builder {
       r.kept = 0;
       for (made const& output : tensors) {
         if (output.from_op != op || x.info->is_view) continue;
-        const double bytes =
-            cuts_.bytes_of(output.tensor) * grid_.share(cuts_.operand_lies(x.info->outputs[output.output], c, false));
+        const double bytes = cuts_.held_bytes(output.tensor, cuts_.operand_lies(x.info->outputs[output.output], c, false));
         const bool read_again =
             std::any_of(output.readers.begin(), output.readers.end(), [&](use const& u) { return is_turned(u.op); });
         if (axis_of_turns(output) >= 0) r.kept += x.output_kept[output.output] ? bytes / how.turns : 0;
@@ -106,7 +105,7 @@ template <class Costs> class table_builder {
       for (cut_option const& c : cuts) {
         cost x;
         if (first) x.held = m_.unread;
-        for (int tensor : s.enters) x.entry += cuts_.bytes_of(tensor) * grid_.share(cuts_.boundary_lies(tensor, c));
+        for (int tensor : s.enters) x.entry += cuts_.held_bytes(tensor, cuts_.boundary_lies(tensor, c));
         own.push_back(x);
       }
       add({table_key::variable::boundary, -1, -1}, std::move(cuts), own);
@@ -188,7 +187,9 @@ template <class Costs> class table_builder {
       if (users == 0) continue;
       const int along = axis_of_turns(x);
       const double times = along >= 0 ? how.turns : 1;
-      changes<Costs>& change = changes_of(bytes / times, cuts_.extents_of(x.tensor, along, how.turns), about.as->rank);
+      const std::array<std::size_t, max_rank> extents = cuts_.extents_of(x.tensor, along, how.turns);
+      changes<Costs>& change = changes_of(bytes / times, extents, about.as->rank);
+      auto held_in_turn = [&](lies const& l) { return bytes / times * grid_.share(l, extents.data()); };
       const int from = x.from_op < 0 ? 0 : variable_of[static_cast<std::size_t>(x.from_op)];
       // As it is made, and as the maker reads the gradient: where the value was partial, whole.
       std::vector<lies> made_as, gradient_wanted;
@@ -222,7 +223,7 @@ template <class Costs> class table_builder {
             as_it_waits.push_back(maker.own_weights_read_output[x.output] ? 0 : made);
           }
       } else if (x.from_op < 0)
-        for (lies const& as : made_as) as_it_waits.push_back(bytes * grid_.share(as));
+        for (lies const& as : made_as) as_it_waits.push_back(cuts_.held_bytes(x.tensor, as));
       auto waits = [&](use const& u) {
         return splits && s.ops[static_cast<std::size_t>(u.op)].inputs[static_cast<std::size_t>(u.input)].weights_read;
       };
@@ -246,7 +247,7 @@ template <class Costs> class table_builder {
             cost& c = costs[at];
             c.forward = times * change.seconds(have[i], want[j]);
             if (c.forward > 0) {  // what is sent, what arrives, and what it is packed in on the way
-              const double sent = bytes / times * grid_.share(have[i]), arrives = bytes / times * grid_.share(want[j]);
+              const double sent = held_in_turn(have[i]), arrives = held_in_turn(want[j]);
               c.transient = sent + (how_kept.kept ? 1 : 2) * arrives;
               if (how_kept.kept) c.kept = arrives;
               if (how_kept.waits) c.waiting = arrives;
@@ -255,8 +256,7 @@ template <class Costs> class table_builder {
               if (how_kept.waits && !as_it_waits.empty()) c.waiting = as_it_waits[i];
             }
             if (about.differentiable) c.backward = times * change.seconds(back[j], back_to[i]);
-            if (c.backward > 0)
-              c.transient = std::max(c.transient, bytes / times * (2 * grid_.share(back[j]) + grid_.share(back_to[i])));
+            if (c.backward > 0) c.transient = std::max(c.transient, 2 * held_in_turn(back[j]) + held_in_turn(back_to[i]));
             if (!how_kept.copies.empty() && !(how_kept.first && x.from_op >= 0 && back[j] == back_to[i])) {
               c.waiting += how_kept.copies[j];
               c.held += how_kept.copies[j];
@@ -291,7 +291,7 @@ template <class Costs> class table_builder {
           gradients.push_back(forms[f].gradient);
           if (about.differentiable)
             sums[f].backward =
-                (static_cast<double>(users) - 1) * grid_.of().pass_over(3 * bytes * grid_.share(forms[f].gradient));
+                (static_cast<double>(users) - 1) * grid_.of().pass_over(3 * cuts_.held_bytes(x.tensor, forms[f].gradient));
         }
         const int hub = add({table_key::variable::gathered, -1, x.tensor}, std::move(cuts), sums);
         const bool kept = std::any_of(x.readers.begin(), x.readers.end(), is_kept),
@@ -361,14 +361,16 @@ template <class Costs> class table_builder {
   // What is given out is changed once a step, of all micro-batches: till then it is there as it is made, and what it is sent from
   // and arrives in beside it. Where it is made as it is given out its bytes count with the op that gives it out.
   constexpr std::vector<cost> given_out(int tensor, std::vector<lies> const& made, std::vector<lies> const& wanted) const {
-    const double bytes = cut_options::bytes_of(m_.tensors[static_cast<std::size_t>(tensor)], m_.samples);
+    searched_tensor const& x = m_.tensors[static_cast<std::size_t>(tensor)];
+    const double bytes = cut_options::bytes_of(x, m_.samples);
+    auto held = [&](lies const& l) { return bytes * grid_.share(l, &x.wholes[0]); };
     std::vector<cost> costs;
     for (lies const& have : made)
       for (lies const& want : wanted) {
         cost& c = costs.emplace_back();
         if (have == want) continue;
-        c.held = bytes * grid_.share(have);
-        c.transient = 2 * bytes * std::max(grid_.share(have), grid_.share(want));
+        c.held = held(have);
+        c.transient = 2 * std::max(held(have), held(want));
       }
     return costs;
   }
