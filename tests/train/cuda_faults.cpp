@@ -354,12 +354,13 @@ TEST_CASE("memory is used after it was freed") {
 
 namespace {
 // Processes, as threads, with a pretended GPU each: f(engine) in all of them; what each throws.
-template <class F> std::vector<std::string> processes_of_one(small_plan const& plan, std::vector<bool> const& capture, F f) {
+template <class F>
+std::vector<std::string> processes_of_one(small_plan const& plan, std::vector<bool> const& capture, F f, double timeout = 20) {
   return thread_processes::run(plan.devices(), [&](std::shared_ptr<pt::processes> const& together, int me) {
     pt::plan_base made(*traced().graph);
     plan(made);
     const pt::on_cuda::cuda_options how{
-        .place = me, .capture = capture[static_cast<std::size_t>(me) % capture.size()], .timeout_seconds = 0.3};
+        .place = me, .capture = capture[static_cast<std::size_t>(me) % capture.size()], .timeout_seconds = timeout};
     pt::detail::engine gpu(*traced().graph, traced().losses, std::move(made),
                            std::make_unique<changing_source>(traced(), program_change{}, how, together), pt::trainer_options{});
     f(gpu, me);
@@ -427,7 +428,8 @@ TEST_CASE("what goes wrong in a captured step is said as in one that is not, and
     how.devices = 2;
     pretend::machine machine(how);
     const auto begin = std::chrono::steady_clock::now();
-    auto words = processes_of_one(plan, {capture}, [](pt::detail::engine& gpu, int) { take_steps(gpu, 4); });
+    auto words = processes_of_one(
+        plan, {capture}, [](pt::detail::engine& gpu, int) { take_steps(gpu, 4); }, 0.3);
     CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(20));
     for (int d : {0, 1}) {
       CHECK(machine.at(d).error() == (d == 0 ? of_machine : ""));  // also not that a communicator ends too early
