@@ -94,6 +94,12 @@ TEST_CASE("the memory that a search counts is no less than what the lowered plan
   try_points(benchmark_model::gpt<f32>{3}, 2, 40);
 }
 
+TEST_CASE("the same where no number of devices divides an extent: the largest piece is what counts") {
+  const std::vector<binding> sizes = benchmark_model::gpt_sizes{2, 4099, 1022, 7, 15, 247}.bindings();
+  try_points(benchmark_model::gpt<bf16>{2}, sizes, 21, 30, {});
+  try_points(benchmark_model::gpt<f32>{2}, sizes, 22, 30, {});
+}
+
 TEST_CASE("the same where stages far apart read one large table, the sums of whose gradients meet at the end of a step") {
   constraints given;
   given.stages = {2, 4};

@@ -1,10 +1,13 @@
 // What it takes to go from stage to stage.
 #pragma once
 #include <algorithm>
+#include <set>
+#include <utility>
 #include <vector>
 
 #include <partita/cost/costs.hpp>
 #include <partita/search/segmented_model.hpp>
+#include <partita/search/shape_info.hpp>
 
 #include <partita/core/begin_planning_code.hpp>
 
@@ -63,6 +66,17 @@ std::vector<std::vector<double>> crossings_between(segmented_model const& m, cos
             all.back().push_back(chunks * crossing_seconds(m, tensors, x, y, dearest));
       }
   return all;
+}
+
+// Of a shape: stages whose places follow one another may be neighbours.
+inline std::vector<std::vector<double>> crossings_between(segmented_model const& m, costs const& prices, int stages,
+                                                          shape_info const& s,
+                                                          std::vector<std::vector<std::vector<double>>> const& shares) {
+  std::set<std::pair<int, int>> neighbours;  // places
+  for (std::size_t k = 1; k < s.of_stage.size(); ++k) neighbours.insert({s.of_stage[k - 1], s.of_stage[k]});
+  return crossings_between(m, prices, stages, s.devices, s.schedule.chunks, shares, [&](std::size_t from, std::size_t to) {
+    return neighbours.count({s.place_of(static_cast<int>(from)), s.place_of(static_cast<int>(to))}) > 0;
+  });
 }
 
 }  // namespace partita::spaces

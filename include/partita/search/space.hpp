@@ -5,7 +5,6 @@
 #include <iterator>
 #include <map>
 #include <memory>
-#include <set>
 #include <tuple>
 #include <utility>
 
@@ -368,14 +367,9 @@ class plan_space {
     for (grid_costs<costs> const& grid : grids)
       for (int first : model_.first_of_kind)
         shares.push_back(options_on(grid, s).boundary_shares(model_.segments[static_cast<std::size_t>(first)].enters));
-    std::set<std::pair<int, int>> neighbours;  // places
-    for (std::size_t k = 1; k < s.of_stage.size(); ++k) neighbours.insert({s.of_stage[k - 1], s.of_stage[k]});
-    const auto follow = [&](std::size_t from, std::size_t to) {
-      return neighbours.count({s.place_of(static_cast<int>(from)), s.place_of(static_cast<int>(to))}) > 0;
-    };
     int stages = s.stages > 0 ? s.stages : std::min(available_ / s.devices, segments());
     if (!given_.stages.empty()) stages = std::min(stages, *std::max_element(given_.stages.begin(), given_.stages.end()));
-    return crossings_between(model_, *costs_, stages, s.devices, s.schedule.chunks, shares, follow);
+    return crossings_between(model_, *costs_, stages, s, shares);
   }
 
   graph_data const* graph_;

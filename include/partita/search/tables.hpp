@@ -4,6 +4,7 @@
 #include <array>
 #include <utility>
 
+#include <partita/search/known_changes.hpp>
 #include <partita/search/option_costs.hpp>
 
 #include <partita/core/begin_planning_code.hpp>
@@ -27,7 +28,11 @@ template <class Costs> class table_builder {
  public:
   constexpr table_builder(segmented_model const& m, rules_on_cuts rules, grid_costs<Costs> const& grid, table_options how,
                           std::vector<axis_info const*> const& boundary_axes)
-      : m_(m), grid_(grid), cuts_(m, rules, grid, how.micro_batches, boundary_axes), costs_(m, cuts_, grid, how) {}
+      : m_(m),
+        grid_(grid),
+        cuts_(m, rules, grid, how.micro_batches, boundary_axes),
+        costs_(m, cuts_, grid, how),
+        changes_(grid) {}
   table_builder(table_builder const&) = delete;
 
   // One for each of `table_options::fills`; in turns gradients of weights fill nothing.
@@ -188,7 +193,7 @@ template <class Costs> class table_builder {
       const int along = axis_of_turns(x);
       const double times = along >= 0 ? how.turns : 1;
       const std::array<std::size_t, max_rank> extents = cuts_.extents_of(x.tensor, along, how.turns);
-      changes<Costs>& change = changes_of(bytes / times, extents, about.as->rank);
+      changes<Costs>& change = changes_.of(bytes / times, extents, about.as->rank);
       auto held_in_turn = [&](lies const& l) { return bytes / times * grid_.share(l, extents.data()); };
       const int from = x.from_op < 0 ? 0 : variable_of[static_cast<std::size_t>(x.from_op)];
       // As it is made, and as the maker reads the gradient: where the value was partial, whole.
@@ -313,7 +318,7 @@ template <class Costs> class table_builder {
         made const* const x = way_out.second;
         const double bytes = cuts_.bytes_of(x->tensor);
         searched_tensor const& about = m_.tensors[static_cast<std::size_t>(x->tensor)];
-        changes<Costs>& change = changes_of(bytes, cuts_.extents_of(x->tensor), about.as->rank);
+        changes<Costs>& change = changes_.of(bytes, cuts_.extents_of(x->tensor), about.as->rank);
         const bool differentiable = about.differentiable;
         const bool from_hub = k.variables[static_cast<std::size_t>(from)].what == table_key::variable::gathered;
         std::vector<cut_options::gathered_option> forms;
@@ -374,20 +379,6 @@ template <class Costs> class table_builder {
       }
     return costs;
   }
-  // Tensors of one size share what is known about changes of their layout: in a block most are alike to another one. The
-  // reference is good until the next call.
-  constexpr changes<Costs>& changes_of(double bytes, std::array<std::size_t, max_rank> const& extents, int rank) {
-    for (changed_tensor& x : changes_)
-      if (x.bytes == bytes && x.rank == rank && x.extents == extents) return x.of;
-    changes_.push_back({bytes, rank, extents, changes<Costs>(grid_, bytes, extents.data(), rank)});
-    return changes_.back().of;
-  }
-  struct changed_tensor {
-    double bytes;
-    int rank;
-    std::array<std::size_t, max_rank> extents;
-    changes<Costs> of;
-  };
   static constexpr bool same_on(int axis, lies const& a, lies const& b) {
     for (std::size_t d = 0; d < grid_dimensions; ++d)
       if ((a.by[d] == axis) != (b.by[d] == axis)) return false;
@@ -397,7 +388,7 @@ template <class Costs> class table_builder {
   grid_costs<Costs> const& grid_;
   cut_options cuts_;
   option_costs<Costs> costs_;
-  std::vector<changed_tensor> changes_;
+  known_changes<Costs> changes_;
 };
 
 }  // namespace partita::spaces
