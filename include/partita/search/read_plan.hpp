@@ -36,19 +36,10 @@ class plan_reader {
   point_of_plan read() {
     point_of_plan r;
     if (!read_stages(r.differs)) return r;
-    for (std::size_t c = 0; c < p_.configurations.size() && !r.is_of_space(); ++c) {
-      if (!may_be(p_.configurations[c])) continue;
-      const int ways = spreads_ ? static_cast<int>(space_.ways_to_spread(info_of(p_.configurations[c])).size()) : 1;
-      for (int way = 0; way < ways && !r.is_of_space(); ++way) {
-        const choice x = point_in(static_cast<int>(c), way);
-        if (!x.found()) continue;
-        plan_base made(g_);
-        chosen(space_, x)(made);
-        std::string differs = difference_of(g_, plan_, made);
-        if (r.point.found() && !differs.empty()) continue;
-        r = {x, std::move(differs)};
-      }
-    }
+    // What fits is looked for everywhere first: a plan that does not fit in one configuration may fit in another.
+    for (const bool fits : {true, false})
+      for (std::size_t c = 0; c < p_.configurations.size() && !r.is_of_space(); ++c)
+        if (may_be(p_.configurations[c])) look_in(static_cast<int>(c), fits, r);
     if (!r.point.found() && r.differs.empty())
       r.differs = words(
           {"the space has no plan of ", stages_, " stages of ", devices_, " devices and ", micro_batches_, " micro-batches"});
@@ -117,11 +108,37 @@ class plan_reader {
            s.schedule.spreads() == spreads_;
   }
 
-  // Stages in the order of the chain: chunks are dealt by `chosen`. Of what the plan leaves open the fastest that fits; where
-  // nothing fits, the fastest.
-  choice point_in(int number, int way_to_spread) {
+  // Of what the plan leaves open the fastest, of all ways to spread, whose memory `fits` or is not looked at. The point next to
+  // the plan, where none makes it, is the first.
+  void look_in(int number, bool fits, point_of_plan& r) const {
     configuration const& c = p_.configurations[static_cast<std::size_t>(number)];
-    const shape s = p_.make_shape(c.shape);
+    shape s = p_.make_shape(c.shape);
+    const std::vector<told_stage> told = told_in(c, s);
+    if (told.empty()) return;
+    problem roomy;
+    if (!fits) {
+      roomy = p_;
+      roomy.limit = infinite;
+      for (grid_choice& g : s.grids) g.limit = infinite;
+    }
+    problem const& p = fits ? p_ : roomy;
+    double least = infinite;  // seconds of points that make the plan
+    const int ways = spreads_ ? static_cast<int>(space_.ways_to_spread(info_of(c)).size()) : 1;
+    for (int way = 0; way < ways; ++way) {
+      const choice x = narrowed(p, s, number, way, told).best();
+      if (!x.found()) continue;
+      const double seconds = time_and_memory(p, s, x).time;
+      if (seconds >= least) continue;
+      plan_base made(g_);
+      chosen(space_, x)(made);
+      std::string differs = difference_of(g_, plan_, made);
+      if (r.point.found() && !differs.empty()) continue;
+      if (differs.empty()) least = seconds;
+      r = {x, std::move(differs)};
+    }
+  }
+  // Stages in the order of the chain: chunks are dealt by `chosen`. None: the configuration has no such stages.
+  std::vector<told_stage> told_in(configuration const& c, shape const& s) const {
     std::vector<told_stage> told;
     for (int stage = 0, begin = 0; stage < stages_; ++stage) {
       std::vector<int> read_from;
@@ -141,13 +158,7 @@ class plan_reader {
           x.options.push_back(allowed_by(from, space_.key_of(from, info_of(c), g, x.variant), info_of(c), g));
       }
     }
-    const choice best = narrowed(p_, s, number, way_to_spread, told).best();
-    if (best.found()) return best;
-    shape roomy = s;
-    problem free = p_;
-    free.limit = infinite;
-    for (grid_choice& g : roomy.grids) g.limit = infinite;
-    return narrowed(free, roomy, number, way_to_spread, told).best();
+    return told;
   }
   static std::vector<cut_in_space> cuts_of(cut_option const& c, int outer, int inner) {
     std::vector<cut_in_space> r;
