@@ -124,7 +124,7 @@ class eliminator {
       factors_.resize(order_->factors().size());
       for (std::size_t f = 0; f < factors_.size(); ++f) factors_[f].resize(order_->factors()[f].size);
     }
-    for (std::size_t v = 0; v < n; ++v) { t_->own.weigh(w, t_->first[v], factors_[v].size(), factors_[v].data()); }
+    for (std::size_t v = 0; v < n; ++v) t_->own.weigh(w, t_->first[v], factors_[v].size(), factors_[v].data());
     for (std::size_t p = 0; p < t_->pairs.size(); ++p) {
       auto& at = factors_[n + p];
       t_->pair_costs.weigh(w, t_->pairs[p].first, at.size(), at.data());

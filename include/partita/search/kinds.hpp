@@ -60,7 +60,10 @@ constexpr signature signature_of(graph_data const& g, segment const& s) {
       for (double bytes : {w.stored_bytes, w.used_bytes, w.gradient_bytes, w.term_bytes}) put(bytes);
       put(w.conversions.size());
       put(w.outputs.size());
-      for (given_out const& out : w.outputs) all.infos.push_back(out.as.info);
+      for (given_out const& out : w.outputs) {
+        all.infos.push_back(out.as.info);
+        for (int d = 0; d < out.as.info->dim_count; ++d) put(out.as.letter[d]);
+      }
       put(w.term_conversions.size());
       put(w.trained);
       put(w.updates.size());
