@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <partita/cost/cluster.hpp>
+#include <partita/policy/schedule.hpp>
 #include <partita/search/mcmc.hpp>
 #include <partita/search/read_plan.hpp>
 #include <partita/search/search.hpp>
@@ -40,7 +41,8 @@ class search_of_random {
   double closest() const { return closest_; }
   double farthest() const { return farthest_; }
 
-  void check() {
+  // False: no plan meets the constraints.
+  bool check() {
     CAPTURE(seed_);
     const costs prices(on_);
     std::string why;
@@ -48,12 +50,13 @@ class search_of_random {
     if (!within) {
       CAPTURE(why);
       CHECK((why.find("whatever the memory") != std::string::npos || why.find("no way to lie") != std::string::npos));
-      return;
+      return false;
     }
     judge(prices, given_, *within);
     constraints free;
     free.coshard = given_.coshard;
     free.schedules = given_.schedules;
+    free.orders = given_.orders;
     free.chunks = given_.chunks;
     const found all = run(prices, free, why);
     CAPTURE(why);
@@ -64,6 +67,7 @@ class search_of_random {
     check_points(prices);
     check_memory(prices, *within);
     check_start(prices, *within, *all);
+    return true;
   }
 
  private:
@@ -148,7 +152,9 @@ class search_of_random {
     if (chance(25)) c.devices_per_stage = some(6);
     if (chance(30)) c.micro_batches = some(12);
     if (chance(40))
-      for (int i = 0, n = 1 + pick(4); i < n; ++i) c.schedules.push_back(static_cast<schedule_kind>(pick(5)));
+      for (int i = 0, n = 1 + pick(4); i < n; ++i) c.schedules.push_back(static_cast<schedule_kind>(pick(7)));
+    if (chance(15)) c.orders = {{"all forward first", &schedule::gpipe::order}};
+    if (chance(15)) c.equal_stages = true;
     if (chance(30)) c.chunks = some(4);
     if (chance(25)) c.zero = some(4, 0);
     if (chance(25)) c.coshard = some(4);
@@ -296,12 +302,14 @@ class search_of_random {
 
 inline void check_searches(unsigned from, unsigned to) {
   double closest = spaces::infinite, farthest = 0;
+  int judged = 0;
   for (unsigned seed = from; seed < to; ++seed) {
     search_of_random s(seed);
-    s.check();
+    judged += s.check();
     closest = std::min(closest, s.closest());
     farthest = std::max(farthest, s.farthest());
   }
+  CHECK(judged > 0);
   MESSAGE("counted over held: " << closest << " to " << farthest);
 }
 
