@@ -30,6 +30,7 @@ double try_points(Model const& model, std::vector<binding> const& sizes, unsigne
   const costs k(preset::dgx_a100(1));
   const spaces::plan_space space(empty.traced(), empty.traced().forward_count, k, given);
   double closest = spaces::infinite, farthest = 0;
+  int lowered = 0;
   const int all = static_cast<int>(testing::drawn(static_cast<unsigned>(points * 2 / 5), static_cast<unsigned>(points)));
   testing::at_drawn_points(space, seed, all, [&](spaces::shape const& s, spaces::choice const& x) {
     if (!given.coshard.empty() && !runs_in_turns(space, x)) return;
@@ -37,9 +38,11 @@ double try_points(Model const& model, std::vector<binding> const& sizes, unsigne
     spaces::chosen(space, x)(p);
     const double counted = spaces::time_and_memory(space.of(), s, x).memory, held = testing::lowered_bytes(empty.traced(), p);
     CHECK(held <= counted);
+    ++lowered;
     closest = std::min(closest, counted / held);
     farthest = std::max(farthest, counted / held);
   });
+  CHECK(lowered > 0);
   MESSAGE("counted over held: " << closest << " to " << farthest);
   return farthest;
 }
