@@ -38,7 +38,7 @@ std::vector<std::pair<std::string, searcher>> main_searchers() {
 }
 void tell(benchmark::State& state, spaces::outcome const& found, spaces::space_file::document const& d) {
   state.counters["choices"] = static_cast<double>(d.times.size());
-  state.counters["evaluations"] = static_cast<double>(found.evaluations);
+  if (found.evaluations > 0) state.counters["evaluations"] = static_cast<double>(found.evaluations);
   state.counters["found"] = found.best.found();
   if (found.best.found() && d.optimum) state.counters["regret"] = found.time / *d.optimum - 1;
 }
