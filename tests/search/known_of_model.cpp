@@ -40,13 +40,20 @@ constexpr bool follow(std::string_view first, std::string_view second) {
   return std::any_of(pt::followers<stack>.begin(), pt::followers<stack>.end(),
                      [&](pt::following_ops const& x) { return x.first.view() == first && x.second.view() == second; });
 }
+template <int Outer, int Inner, class... Constraint> constexpr long ways_to_cut(std::string_view op) {
+  auto const& all = pt::candidate_cuts<stack, Outer, Inner, 1, Constraint...>;
+  return std::count_if(all.begin(), all.end(), [&](pt::candidate_cut const& x) { return x.op.view() == op; });
+}
 // [known]
 static_assert(pt::repeated_blocks<stack>.size() == 2);  // block.1 and block.2 are as block.0 is
 static_assert(pt::repeated_blocks<stack>[1].block.view() == "block.2" &&
               pt::repeated_blocks<stack>[1].earlier.view() == "block.0");
 static_assert(may_be_cut("block.0.up", pt::axis_of<ffn>::info));  // a search of pt::legal_cuts<stack>
 static_assert(follow("block.0.up", "block.0.relu"));              // of pt::followers<stack>
+static_assert(ways_to_cut<2, 4>("block.0.up") == 16);             // of pt::candidate_cuts<stack, 2, 4>
+static_assert(ways_to_cut<2, 4, pt::only::axes<"block.*.up", batch, ffn>>("block.0.up") == 9);
 // [/known]
+static_assert(ways_to_cut<8, 1>("out") == 4 && ways_to_cut<16, 1>("out") == 3);  // ten classes are too few for 16 pieces
 static_assert(may_be_cut("block.0.up", pt::axis_of<batch>::info) && !may_be_cut("block.0.up", pt::axis_of<out>::info));
 static_assert(may_be_cut("token_loss", pt::axis_of<batch>::info) && !may_be_cut("token_loss", pt::axis_of<out>::info));
 static_assert(follow("block.0.relu", "block.0.down") && !follow("block.0.down", "block.0.up"));
@@ -88,6 +95,12 @@ TEST_CASE("what is known of a model's type is what a search reads at run time") 
   same(facts::ops_that_follow{}, pt::followers<stack>, [](pt::following_ops const& x, pt::following_ops const& y) {
     return x.first.view() == y.first.view() && x.second.view() == y.second.view();
   });
+  using facts_of_a_grid = facts::cuts_on_a_grid<2, 16, 4, pt::only::pieces<"*.up", 1, 8>>;
+  same(facts_of_a_grid{}, pt::candidate_cuts<stack, 2, 16, 4, pt::only::pieces<"*.up", 1, 8>>,
+       [](pt::candidate_cut const& x, pt::candidate_cut const& y) {
+         auto id = [](pt::axis_info const* a) { return a == nullptr ? decltype(a->id){} : a->id; };
+         return x.op.view() == y.op.view() && id(x.outer) == id(y.outer) && id(x.inner) == id(y.inner);
+       });
   same(facts::blocks_that_repeat{}, pt::repeated_blocks<stack>, [](pt::repeated_block const& x, pt::repeated_block const& y) {
     return x.block.view() == y.block.view() && x.earlier.view() == y.earlier.view();
   });

@@ -1,13 +1,17 @@
-// What a search reads of a model, as constants of the model's type: which letters its ops may be cut along, which ops follow each
-// other, which blocks repeat. Found by the functions that the run-time search calls.
+// What a search reads of a model, as constants of the model's type: which letters its ops may be cut along, in which ways on a
+// grid of devices, which ops follow each other, which blocks repeat. Found by the functions that the run-time search calls.
 //   static_assert(pt::repeated_blocks<gpt>.size() == 3);
 #pragma once
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstdint>
+#include <vector>
 
 #include <partita/core/text.hpp>
+#include <partita/search/cut_options.hpp>
 #include <partita/search/kinds.hpp>
+#include <partita/search/space_rules.hpp>
 
 #include <partita/core/begin_planning_code.hpp>
 
@@ -18,6 +22,12 @@ struct legal_cut {
   text<96> op{};
   axis_info const* axis = nullptr;
   char letter = 0;
+};
+// A way to cut a forward op on a grid of devices: the axis that each dimension of the grid cuts, null where it holds replicas.
+struct candidate_cut {
+  text<96> op{};
+  axis_info const* outer = nullptr;
+  axis_info const* inner = nullptr;
 };
 // Two forward ops of a segment, of which the second alone reads all that the first makes.
 struct following_ops {
@@ -37,6 +47,24 @@ struct cuts_of_ops {
       for (spaces::searched_op const& x : s.ops)
         for (int l = 0; l < x.info->dim_count; ++l)
           if (x.may_cut[l]) visit(legal_cut{m.graph->name(x.op).view(), x.info->dims[l].axis, x.info->dims[l].letter});
+  }
+};
+template <int Outer, int Inner, int MicroBatches, class... Constraint> struct cuts_on_a_grid {
+  static_assert(Outer >= 1 && Inner >= 1 && MicroBatches >= 1, "a grid and a batch have at least one piece");
+  using entry = candidate_cut;
+  static constexpr void visit_all(spaces::segmented_model& m, auto&& visit) {
+    const constraints given = constrained<Constraint...>();
+    spaces::space_rules rules(*m.graph, given, m);
+    rules.set();
+    const spaces::device_grid grid(Outer, Inner);
+    const std::vector<axis_info const*> boundary = spaces::cut_options::boundary_axes(m);
+    const spaces::cut_options options(m, rules.on_cuts(), grid, MicroBatches, boundary);
+    for (spaces::segment const& s : m.segments)
+      for (spaces::searched_op const& x : s.ops) {
+        auto axis = [&](std::int8_t letter) { return letter < 0 ? nullptr : x.info->dims[letter].axis; };
+        for (spaces::cut_option const& c : options.op_options(x))
+          visit(candidate_cut{m.graph->name(x.op).view(), axis(c[0]), axis(c[1])});
+      }
   }
 };
 struct ops_that_follow {
@@ -95,6 +123,9 @@ template <class Model, class Fact> constexpr auto list() {
 // Of a model whose extents are static, in the order of the model's ops.
 template <class Model>
 inline constexpr auto legal_cuts = detail::known_of_model::list<Model, detail::known_of_model::cuts_of_ops>();
+// Inside constraints on cuts (`pt::only`), of so many micro-batches.
+template <class Model, int Outer, int Inner = 1, int MicroBatches = 1, class... Constraint> inline constexpr auto candidate_cuts =
+    detail::known_of_model::list<Model, detail::known_of_model::cuts_on_a_grid<Outer, Inner, MicroBatches, Constraint...>>();
 template <class Model>
 inline constexpr auto followers = detail::known_of_model::list<Model, detail::known_of_model::ops_that_follow>();
 template <class Model>
