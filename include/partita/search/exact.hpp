@@ -142,7 +142,8 @@ inline exact_outcome exact(problem const& p, exact_options const& how = {}, choi
       ++r.solved;
     }
     r.listed += next.taken == solved;
-    configuration_solver::answer a = solver->solve(r.time, next.taken == solved, queue.empty() ? infinite : queue.top().bound);
+    configuration_solver::answer a =
+        solver->solve(r.time, next.taken == solved, queue.empty() ? infinite : queue.top().bound, next.bound);
     take(next.id, s, a);
     if (a.open) wait({std::max(a.bound, next.bound), next.id, a.paused ? next.taken : solved, next.spread});
     else {
@@ -163,7 +164,7 @@ inline exact_outcome exact(problem const& p, exact_options const& how = {}, choi
     if (r.best.found() && how.classes.at_last > 1 && is_enough(left) && !is_enough(x.bound)) {
       shape_solver& s = shapes.of(p.configurations[static_cast<std::size_t>(x.id)].shape);
       configuration_solver::answer a =
-          configuration_solver(p, stretches, s, x.id, x.spread, at_last).solve(r.time, true, infinite);
+          configuration_solver(p, stretches, s, x.id, x.spread, at_last).solve(r.time, true, infinite, x.bound);
       take(x.id, s, a);
       x.bound = std::max(x.bound, a.bound);
       set_bound(x);

@@ -85,6 +85,11 @@ class known_stages {
     bound_without_limit(*place);
     return *place;
   }
+  // Bounds of stages are made with this multiplier from the beginning.
+  void expect(in_flight_counts in_flight, int grid, double mu) {
+    std::vector<double>& all = multipliers_[{in_flight, grid}];
+    if (mu > 0 && std::find(all.begin(), all.end(), mu) == all.end()) all.push_back(mu);
+  }
   // Raises bounds by the multipliers that have been found since.
   void refresh(known_stage& x) {
     if (x.solved || !x.fits) return;

@@ -34,7 +34,7 @@ class stage_packing {
   // `priced`: of the main kind, as far as is known. `running`: bytes that are there at the least while a segment runs.
   stage_packing(configuration const& c, std::vector<int> const& counts, shape_needs const& needs, double limit,
                 std::vector<prices> const& priced = {}, double running = 0)
-      : needs_(needs), m_(needs.micro_batches), fill_(c.schedule.fill) {
+      : needs_(needs), m_(needs.micro_batches), fill_(filling_of(c)) {
     struct place {
       in_flight_counts in_flight;
       double limit;
@@ -58,6 +58,9 @@ class stage_packing {
       if (k != main_ && counts[k] > 0) others_ += counts[k] * share_of(needs.kinds[k]);
   }
 
+  // Of a step, fill * sum_s t_s + max_s ((m - fill) t_s + g_s): what a stage needs beside the filling is its load. One stage
+  // waits for none: m t + g is all load, so that memory weighs against all of its time.
+  static double filling_of(configuration const& c) { return c.stages == 1 ? 0 : c.schedule.fill; }
   // The kind of segment that takes the longest in all.
   int main_kind() const { return static_cast<int>(main_); }
   // Seconds of load that a byte is worth where some segments run again and others do not; or where time and memory weigh alike.
@@ -65,6 +68,12 @@ class stage_packing {
     if (trades()) return worth_of_byte(w);
     const double bytes = lean(main(), w, flight_again());
     return bytes > 0 ? load(main()) / bytes : 0;
+  }
+  // Tells visit(micro-batches in flight, price of a byte) of every stage that has no room to keep its share of the segments.
+  template <class Visit> void each_price(Visit&& visit) const {
+    for (lines const& x : stages_)
+      if (wanted_ * lean(main(), x.in_flight, main().flight_kept) > x.limit * static_cast<double>(stages_.size()))
+        visit(x.in_flight, price_of_byte(x.in_flight));
   }
   // No plan takes less than this, or than `at_least`. What is `enough` need not be exceeded.
   double least(double at_least, double enough) const {

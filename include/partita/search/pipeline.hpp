@@ -68,8 +68,7 @@ class configuration_solver {
     const shape_needs needs = raised_needs();
     const stage_packing plain(c_, q_.counts(), needs, limit_);
     std::vector<stage_packing::prices> priced;
-    constexpr double factors[]{0, 0.5, 1, 2};  // of the price of a byte; 0: memory alone
-    for (double factor : factors) {
+    for (double factor : {0.0, 0.5, 1.0, 2.0}) {  // of the price of a byte; 0: memory alone
       priced.emplace_back();
       for (int s = stages_, last = 0; s-- > 0;) {
         const in_flight_counts w = c_.schedule.in_flight(s, stages_, s_.of().micro_batches);
@@ -77,7 +76,7 @@ class configuration_solver {
         last = w.whole;
         priced_segment x{w, factor > 0 ? 1.0 : 0.0, factor > 0 ? factor * plain.price_of_byte(w) : 1, infinite};
         if (!(x.price > 0)) continue;
-        x.cost = floor_.priced(plain.main_kind(), {x.load * (m_ - fill_), x.load}, x.price, w);
+        x.cost = floor_.priced(plain.main_kind(), {x.load * (m_ - stage_packing::filling_of(c_)), x.load}, x.price, w);
         priced.back().push_back(x);
       }
     }
@@ -85,7 +84,9 @@ class configuration_solver {
   }
   // `lists`: as far as it takes. Otherwise until ways would have to be listed; the answer is `open` then. `known`: the time
   // of the best choice known. `others`: no other configuration has a bound below it; when this one's rises above, it pauses.
-  answer solve(double known, bool lists, double others) {
+  // `at_least`: a bound of this one that is known.
+  answer solve(double known, bool lists, double others, double at_least) {
+    least_known_ = at_least - spread_.seconds;
     answer a = solve_stages(known - spread_.seconds, lists, others - spread_.seconds);
     a.bound += spread_.seconds;
     a.time += spread_.seconds;
@@ -116,7 +117,7 @@ class configuration_solver {
   double least_of_stages() {
     if (stages_ > p_.segments()) return infinite;
     if (first_ < 0) first_ = measure();
-    return first_;
+    return first_ = std::max(first_, least_known_);
   }
   double enough() const {
     return known_ == infinite ? infinite : (known_ + spread_.seconds) / (1 + how_.tolerance) - spread_.seconds;
@@ -176,8 +177,17 @@ class configuration_solver {
       a.bound = std::max(a.bound, low);
       if (low >= enough()) return false;
     } else high = low;
+    expect_prices();
     set_width(high * (1 + 1e-3));
     return true;
+  }
+  // Bounds of stages are made with a price of a byte before any stage is solved: a chain of them picks few that have to be.
+  void expect_prices() {
+    if (!p_.needs || !floor_.limited()) return;
+    const shape_needs needs = raised_needs();
+    stage_packing(c_, q_.counts(), needs, limit_).each_price([&](in_flight_counts w, double price) {
+      for (int g : floor_.grids()) known_stages_.expect(w, g, price);
+    });
   }
   void set_width(double width) {
     width_ = std::min(width, std::max(known_, first_));
@@ -384,7 +394,7 @@ class configuration_solver {
   double limit_;
   bool lists_ = false, cut_short_ = false;
   double pause_ = infinite;
-  double first_ = -1, width_ = 0, ceiling_ = -infinite;
+  double first_ = -1, least_known_ = 0, width_ = 0, ceiling_ = -infinite;
   least_on_grids floor_;
   stage_window window_;
   known_stages known_stages_;
