@@ -30,7 +30,7 @@ struct ending {
 #if defined(PARTITA_TEST_MPI)
 inline const int one_of = static_cast<int>(partita::testing::drawn(3, 1));
 #elif defined(PARTITA_SANITIZED)
-inline constexpr int one_of = 3;
+inline const int one_of = static_cast<int>(partita::testing::drawn_sanitized(3, 1));
 #else
 inline constexpr int one_of = 1;
 #endif

@@ -17,6 +17,7 @@
 #include "../comm/ranks.hpp"
 #include "../support/agreement.hpp"
 #include "../support/matrix.hpp"
+#include "../support/number_of.hpp"
 #include "model.hpp"
 
 using namespace partita::testing;
@@ -102,11 +103,11 @@ std::string fault_under(model_of_processes const& model, named_plan const& plan,
 
 namespace {
 // The numbers of devices of the plans that are run: those that want more than there are processes are not.
-std::set<int> check_plans(model_of_processes const& model, std::vector<named_plan> const& plans) {
+std::set<int> check_plans(model_of_processes const& model, std::vector<named_plan> const& plans, std::size_t every = 1) {
   std::set<int> sizes_of_worlds;
-  for (std::size_t i = 0; i < plans.size(); ++i) {
+  for (std::size_t i = 0; i < plans.size(); i += every) {
     int devices = 0;
-    const std::string fault = fault_under(model, plans[i], static_cast<int>(i % 3), i % 4 == 0 ? 1e6 : 0, devices);
+    const std::string fault = fault_under(model, plans[i], static_cast<int>(i % 3), i / every % 4 == 0 ? 1e6 : 0, devices);
     CHECK_MESSAGE(fault.empty(), plans[i].name, ": ", fault);
     if (devices <= processes->size()) sizes_of_worlds.insert(devices);
   }
@@ -116,18 +117,20 @@ std::set<int> check_plans(model_of_processes const& model, std::vector<named_pla
 
 TEST_CASE("every policy over processes makes the bits of threads and the result of one device") {
   const models::sizes sizes{.samples = 8};
-  std::vector<named_plan> plans = common_plans<models::position, models::head, models::inner>(sizes);
+  std::vector<named_plan> plans;
   using namespace pt::policy;
-  for (named_plan const& p : {
-           composed("data 5, zero 2", data_parallel_of{5}, zero_of{2, 5}),
-           composed("data 7, zero 3", data_parallel_of{7}, zero_of{3, 7}),
-           composed("2 x 2 x 2", data_parallel_of{2}, one_f_one_b(2, 2), tensor_parallel_of{2}),
-           composed("data 2, 1f1b 2 x 2, experts 2, zero 1", data_parallel_of{2}, one_f_one_b(2, 2),
-                    expert_parallel_of{2, &pt::axis_of<models::expert>::info}, zero_of{1, 2}),
-       })
-    plans.push_back(p);
+  for (named_plan const& p : common_plans<models::position, models::head, models::inner>(sizes)) plans.push_back(p);
   for (named_plan const& p : expert_plans<models::expert, models::position, models::inner>()) plans.push_back(p);
-  CHECK(check_plans(model_of_processes(sizes), plans) == std::set<int>{1, 2, 3, 4, 5, 6, 7, 8});
+  // Eight processes share few cores: every second of what policy/models has tried on threads.
+  const model_of_processes model(sizes);
+  std::set<int> sizes_of_worlds = check_plans(model, plans, drawn(2, 1));
+  sizes_of_worlds.merge(
+      check_plans(model, {composed("data 5, zero 2", data_parallel_of{5}, zero_of{2, 5}),
+                          composed("data 7, zero 3", data_parallel_of{7}, zero_of{3, 7}),
+                          composed("2 x 2 x 2", data_parallel_of{2}, one_f_one_b(2, 2), tensor_parallel_of{2}),
+                          composed("data 2, 1f1b 2 x 2, experts 2, zero 1", data_parallel_of{2}, one_f_one_b(2, 2),
+                                   expert_parallel_of{2, &pt::axis_of<models::expert>::info}, zero_of{1, 2})}));
+  CHECK(sizes_of_worlds == std::set<int>{1, 2, 3, 4, 5, 6, 7, 8});
 }
 
 TEST_CASE("a GPT over processes: rings, folded rings, and a table over the stages of a pipeline") {
@@ -151,7 +154,7 @@ TEST_CASE("passes without gradient over processes: 3F1B") {
 
 TEST_CASE("random plans over processes make the bits of threads and the result of one device") {
   const model_of_processes model;
-  for (unsigned seed = 1; seed <= 12; ++seed) {
+  for (unsigned seed = 1; seed <= drawn(6, 12); ++seed) {
     std::string words;
     int devices = 0;
     const named_plan plan{"random plan " + std::to_string(seed), [&](pt::plan_base& made) {

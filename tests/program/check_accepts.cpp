@@ -8,17 +8,14 @@
 
 #include <partita/program/check.hpp>
 
+#include "../support/number_of.hpp"
 #include "../support/planned.hpp"
 #include "../support/random_programs.hpp"
 
 namespace pt = partita;
 
 namespace {
-#if defined(PARTITA_SANITIZED)  // a quarter of a second each there
-constexpr unsigned plans = 60, plans_in_bf16 = 15;
-#else
-constexpr unsigned plans = 200, plans_in_bf16 = 50;
-#endif
+const unsigned plans = pt::testing::drawn_sanitized(20, 200), plans_in_bf16 = pt::testing::drawn_sanitized(5, 50);
 
 // All-to-alls by which no member gets anything from another one, and all of them.
 struct exchanges {

@@ -9,6 +9,8 @@
 
 #include <partita/program/memory.hpp>
 
+#include "../support/number_of.hpp"
+
 namespace pt = partita;
 
 namespace {
@@ -142,7 +144,7 @@ std::size_t most_live(pt::program const& p) {
 TEST_CASE("random programs: nothing that lives at once overlaps, and every conflict is ordered") {
   std::mt19937 random(11);
   std::size_t planned = 0, bound = 0;
-  for (int round = 0; round < 4000; ++round) {
+  for (int round = 0; round < static_cast<int>(pt::testing::drawn_sanitized(1000, 4000)); ++round) {
     pt::program p = random_program(random);
     pt::plan_memory(p);
     const std::string found = fault(p);

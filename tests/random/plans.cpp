@@ -1,6 +1,7 @@
 // Random models under random plans against one device, a few seconds of them.
 #include <doctest/doctest.h>
 
+#include "../support/number_of.hpp"
 #include "../support/plan_trial.hpp"
 
 TEST_CASE("a plan that names no mode, whose parts are of what it does not speak of") {
@@ -14,11 +15,7 @@ TEST_CASE("a ring whose scores are large: attention that is all but certain of i
 }
 
 TEST_CASE("random models under random plans do what one device does") {
-#if defined(PARTITA_SANITIZED)  // a second and more each there
-  constexpr unsigned seeds = 20;
-#else
-  constexpr unsigned seeds = 60;
-#endif
+  const unsigned seeds = partita::testing::drawn_sanitized(10, 60);
   for (unsigned seed = 0; seed < seeds; ++seed) {
     const partita::testing::trial_result r = partita::testing::run_trial(seed, {.on_threads = seed % 8 < 2});
     CHECK_MESSAGE(r.fault.empty(), r.fault);

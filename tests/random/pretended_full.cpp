@@ -71,10 +71,14 @@ std::vector<named_plan> plans_on_eight() {
       composed("zero bubble v 8 x 2", zero_bubble<pt::schedule::v_shaped>(8, 2)),
       composed("data 2, interlaced 4 x 2", data_parallel_of{2}, interlaced_pipeline_of{4, 2})};
 }
+// In a run that is not long each plan is tried in one of the types.
 void check(random_case const& c, pt::dtype type, std::initializer_list<std::vector<named_plan>> all, unsigned seed = 1) {
   const auto trial = make_pretended_trial(c, seed, type, type == pt::bf16 ? 3 : 2);
+  const bool second = type == pt::bf16 && seed == 1;
+  unsigned which = 0;
   for (std::vector<named_plan> const& plans : all)
     for (named_plan const& p : plans) {
+      if (which++ % drawn(2, 1) != (second ? drawn(1, 0) : 0)) continue;
       const std::string fault = trial->fault(p.make);
       CHECK_MESSAGE(fault.empty(), name_of(type), ", ", p.name, ": ", fault);
     }
@@ -98,8 +102,10 @@ TEST_CASE("policies on eight pretended GPUs do what one device of the CPU does")
 TEST_CASE("processes with a pretended GPU each, whose steps are captured, do what one device of the CPU does") {
   const auto check_captured = [](random_case const& c, std::initializer_list<std::vector<named_plan>> all) {
     const auto trial = make_pretended_trial(c, 1, pt::f32, 3);
+    unsigned which = 0;
     for (std::vector<named_plan> const& plans : all)
       for (named_plan const& p : plans) {
+        if (which++ % drawn(2, 1) != 0) continue;
         const std::string fault = trial->fault_of_captured(p.make);
         CHECK_MESSAGE(fault.empty(), p.name, ": ", fault);
       }

@@ -3,15 +3,12 @@
 #include <algorithm>
 
 #include "../support/against_brute_force.hpp"
+#include "../support/number_of.hpp"
 
 using namespace partita;
 
 namespace {
-#if defined(PARTITA_SANITIZED)  // a second each there
-constexpr unsigned most_spaces = 20;
-#else
-constexpr unsigned most_spaces = 200;
-#endif
+const unsigned most_spaces = testing::drawn_sanitized(20, 200);
 }  // namespace
 
 TEST_CASE("exact search misses nothing that brute force finds, with and without a memory limit") {

@@ -5,6 +5,7 @@
 #include <partita/search/frontier.hpp>
 #include <partita/search/mcmc.hpp>
 
+#include "../support/number_of.hpp"
 #include "../support/random_space.hpp"
 
 using namespace partita;
@@ -14,7 +15,7 @@ spaces::outcome fullest(spaces::problem const& p) { return spaces::exact(p); }
 }  // namespace
 
 TEST_CASE("more memory never slows the best plan") {
-  for (unsigned seed = 0; seed < 40; ++seed) {
+  for (unsigned seed = 0; seed < testing::drawn_sanitized(12, 40); ++seed) {
     spaces::problem p = testing::random_space(seed).make();
     const spaces::outcome free = fullest(p);
     if (!free.best.found()) continue;
@@ -31,7 +32,7 @@ TEST_CASE("more memory never slows the best plan") {
 }
 
 TEST_CASE("fewer choices never give a better plan") {
-  for (unsigned seed = 100; seed < 160; ++seed) {
+  for (unsigned seed = 100; seed < 100 + testing::drawn_sanitized(20, 60); ++seed) {
     spaces::problem p = testing::random_space(seed).make();
     const double free = fullest(p).time;
     spaces::problem fewer = p;
@@ -45,7 +46,7 @@ TEST_CASE("fewer choices never give a better plan") {
 
 TEST_CASE("a plan given as a start never worsens the result, and nothing beats the exact searcher") {
   std::mt19937 random(3);
-  for (unsigned seed = 200; seed < 240; ++seed) {
+  for (unsigned seed = 200; seed < 200 + testing::drawn_sanitized(12, 40); ++seed) {
     const spaces::problem p = testing::random_space(seed).make();
     const spaces::outcome best = fullest(p);
     const spaces::shape s = p.make_shape(p.configurations.front().shape);
@@ -63,7 +64,7 @@ TEST_CASE("a plan given as a start never worsens the result, and nothing beats t
 }
 
 TEST_CASE("a frontier is the Pareto set of all choices") {
-  for (unsigned seed = 300; seed < 330; ++seed) {
+  for (unsigned seed = 300; seed < 300 + testing::drawn_sanitized(10, 30); ++seed) {
     const spaces::problem p = testing::random_space(seed).make();
     std::vector<std::pair<double, double>> all;
     spaces::detail::enumeration::all(p, [&](spaces::choice const&, spaces::total const& t) {

@@ -9,6 +9,8 @@
 #include <partita/search/read_plan.hpp>
 #include <partita/search/search.hpp>
 
+#include "../support/number_of.hpp"
+
 using namespace partita;
 
 namespace {
@@ -48,7 +50,7 @@ TEST_CASE("an interlaced plan is read as a point that fits and is no slower, whi
     given.stages = given.devices_per_stage = {2};
     given.micro_batches = {micro_batches};
     given.memory = 1e12;
-    for (int i = 0; i < 10; ++i) {  // each with a little less memory than the last plan holds
+    for (unsigned i = 0; i < testing::drawn_sanitized(3, 10); ++i) {  // each with a little less memory than the last plan holds
       const auto found = search<model>(prices, given, {}, std::vector<binding>{}, {.tolerance = 0});
       auto const& g = found.plan.traced();
       const spaces::plan_space space(g, g.forward_count, prices, given);

@@ -13,4 +13,13 @@ inline unsigned number_of(char const* variable, unsigned otherwise) {
 // scripts/test --long, which sets PARTITA_TESTS_LONG.
 inline unsigned drawn(unsigned few, unsigned many) { return std::getenv("PARTITA_TESTS_LONG") != nullptr ? many : few; }
 
+// Under a sanitizer a case takes five to ten times as long, and what it finds shows in few of them: a quick test draws `few`
+// there, unless the run is a long one.
+#if defined(PARTITA_SANITIZED)
+inline const bool sanitized_briefly = std::getenv("PARTITA_TESTS_LONG") == nullptr;
+#else
+inline constexpr bool sanitized_briefly = false;
+#endif
+inline unsigned drawn_sanitized(unsigned few, unsigned many) { return sanitized_briefly ? few : many; }
+
 }  // namespace partita::testing

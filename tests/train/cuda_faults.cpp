@@ -17,6 +17,7 @@
 
 #include <partita/train/cuda_devices.hpp>
 
+#include "../support/number_of.hpp"
 #include "../support/pretend/cuda.hpp"
 #include "../support/pretend/nccl.hpp"
 #include "../support/small_net.hpp"
@@ -83,7 +84,7 @@ TEST_CASE("nothing is wrong with what was planned") {
 
 TEST_CASE("any of the allocations fails") {
   for (small_plan const& plan : {small_plan{}, four})
-    for (int which = 0, failed = 1; which < 30 && failed > 0; ++which) {
+    for (int which = 0, failed = 1; which < 30 && failed > 0; which += sanitized_briefly ? 3 : 1) {
       const pretend::machine machine({.devices = 4, .failing_allocation = which});
       const std::string words = thrown(plan);
       CAPTURE(which);
@@ -403,6 +404,7 @@ TEST_CASE("steps of processes with one GPU each are captured, all or none, and d
     return of_first;
   };
   for (small_plan const& plan : {small_plan{.data = 2}, small_plan{.tensor = 2}, stages, four}) {
+    if (sanitized_briefly && plan.devices() == 2 && plan.data == 2) continue;  // four does it, too
     outcome captured = trained(plan, {true});
     const outcome uncaptured = trained(plan, {false}), mixed = trained(plan, {true, false});
     CHECK(captured.launched == 3 + 1);  // steps but the first, evaluations but the first

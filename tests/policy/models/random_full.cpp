@@ -9,7 +9,7 @@
 using namespace partita::testing;
 
 namespace {
-const unsigned most = drawn(50, 150), fewer = drawn(35, 100);
+const unsigned most = drawn(30, 150), fewer = drawn(20, 100);
 }  // namespace
 
 TEST_CASE("a GPT under random plans") { tried<models::gpt>({.samples = 7, .hidden = 9}, {}, false).check_random(100, most); }
