@@ -53,3 +53,28 @@ TEST_CASE("a price of a byte that is expected raises the bound of a stage, to no
   CHECK(stages > 30);
   CHECK(higher > 0);
 }
+
+TEST_CASE("a stage's bounds under further aims begin with the multiplier of the first: they take few eliminations more") {
+  // Twenty segments, in each of which time falls with the bytes that it holds, ever less.
+  std::vector<cost> ways;
+  for (int held = 0; held < 40; ++held) {
+    ways.emplace_back().forward = 1600.0 / (held + 1);
+    ways.back().held = held;
+  }
+  const auto costs = std::make_shared<table>();
+  costs->add_variable({cost{}});
+  costs->add_variable(ways);
+  costs->add_variable({cost{}});
+  grid_choice grid;
+  grid.kinds.push_back({{costs, false}});
+  auto eliminations = [&](bool alone) {
+    grid_solver g(grid);
+    const stage_problem s(g, {{0, 20}}, {1, 0}, {1, 1}, 150, infinite, alone);
+    // By 10 segments that hold 7 bytes and 10 that hold 8.
+    CHECK(s.at(0, 0).least_worth == doctest::Approx(10 * 200 + 10 * 1600.0 / 9));
+    return g.shared_kind(0)->eliminations();
+  };
+  const long one = eliminations(true), three = eliminations(false);
+  CHECK(three < one + 10);
+  MESSAGE("one aim: " << one << " eliminations, three: " << three);
+}

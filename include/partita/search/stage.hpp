@@ -265,6 +265,7 @@ class stage_problem {
     double least = infinite, mu = 0;  // of what fits; the multiplier that was of use
     std::size_t best = 0;             // the entry and exit that it is raised for
     line above, below;                // ways that do not fit, and that do
+    double like = 0;                  // a multiplier to try next; 0: where both meet
     int rounds = 0;
     bool has_lines = false, final = false;
   };
@@ -303,8 +304,12 @@ class stage_problem {
       if (b.above.memory <= room) return false;
       b.below = decode(c, {0, 0}, 1, a, i, j);
       b.has_lines = true;
+      b.like = c.mu * a.time / worth_.time;
     }
-    const double mu = (b.below.worth - b.above.worth) / (b.above.memory - b.below.memory);
+    // The first two are near the one by which the case was raised under the first aim, if it was: lines of ways on both sides of
+    // the best meet close to it.
+    const bool likely = b.like > 0;
+    const double mu = likely ? b.like : (b.below.worth - b.above.worth) / (b.above.memory - b.below.memory);
     if (!(mu > 0) || ++b.rounds > most_rounds) return false;
     by_count const& found = product(c.level, a, mu, wanted_[c.level]);
     for (std::size_t other = 0; other < all.size(); ++other) {
@@ -316,8 +321,10 @@ class stage_problem {
       find_least(cases_[other], x, false);
     }
     line now = decode(c, a, mu, a, i, j);
-    if (now.worth + mu * now.memory >= (b.above.worth + mu * b.above.memory) * (1 - 1e-6)) return false;
-    (now.memory > room ? b.above : b.below) = now;
+    const bool is_above = now.memory > room;
+    if (likely) b.like = b.rounds == 1 ? mu * (is_above ? 1.2 : 1 / 1.2) : 0;
+    else if (now.worth + mu * now.memory >= (b.above.worth + mu * b.above.memory) * (1 - 1e-6)) return false;
+    (is_above ? b.above : b.below) = now;
     return true;
   }
   template <class Least> void bound(aim a, double most, Least&& least_of) {
