@@ -10,28 +10,13 @@
 #include <partita/search/search.hpp>
 #include <partita/simulate/simulate.hpp>
 
+#include "../support/block_model.hpp"
 #include "../support/drawn_points.hpp"
 
 using namespace partita;
 
 namespace {
-struct sample : axis<"sample", 64> {};
-struct position : axis<"position", 128> {};
-struct word : axis<"word", 1024> {};
-struct hidden : axis<"hidden", 256> {};
-struct inner : axis<"inner", 1024> {};
-
-struct model {
-  int layers = 6;
-  constexpr auto operator()(auto& g) const {
-    auto x = embedding(input<i32, sample, position>(g, "tokens"), param<f32, word, hidden>(g, "table.weight"));
-    for (int l = 0; l < layers; ++l) {
-      auto s = scope(g, "block", l);
-      x = x + linear(gelu(linear(x, param<f32, hidden, inner>(g, "up.weight"))), param<f32, inner, hidden>(g, "down.weight"));
-    }
-    return cross_entropy(linear(x, param<f32, hidden, word>(g, "out.weight")), input<i32, sample, position>(g, "targets"));
-  }
-};
+using model = testing::block_model<testing::block_axes<64, 128, 1024, 256, 1024>, 6, testing::output_table::its_own>;
 using trained = training<model, adamw>;
 
 // Stage s of p runs Each * (p - 1 - s) + More forwards ahead, then one forward and one backward in turn.

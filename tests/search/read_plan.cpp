@@ -4,46 +4,20 @@
 #include <string>
 #include <vector>
 
-#include <partita/cost/presets.hpp>
-#include <partita/planning.hpp>
 #include <partita/search/read_plan.hpp>
 #include <partita/search/search.hpp>
 
+#include "../support/block_model.hpp"
 #include "../support/number_of.hpp"
 
 using namespace partita;
 
 namespace {
-struct sample : axis<"sample", 16> {};
-struct position : axis<"position", 32> {};
-struct word : axis<"word", 8192> {};
-struct hidden : axis<"hidden", 32> {};
-struct inner : axis<"inner", 128> {};
-
-struct model {
-  constexpr auto operator()(auto& g) const {
-    auto table = param<f32, word, hidden>(g, "table.weight");
-    auto x = embedding(input<i32, sample, position>(g, "tokens"), table);
-    for (int l = 0; l < 4; ++l) {
-      auto s = scope(g, "block", l);
-      auto h = gelu(linear(x, param<f32, hidden, inner>(g, "up.weight")));
-      x = x + linear(h, param<f32, inner, hidden>(g, "down.weight"));
-    }
-    return cross_entropy(linear(x, table), input<i32, sample, position>(g, "targets"));
-  }
-};
-cluster slow_cluster() {
-  cluster c = preset::dgx_a100(1);
-  c.kinds[0].flops = {{"f32", 1e9}};
-  c.kinds[0].memory_bandwidth = 1e9;
-  c.kinds[0].launch = 1e-6;
-  c.links[0].seconds_per_byte = 1e-9;
-  return c;
-}
+using model = testing::block_model<testing::block_axes<16, 32, 8192, 32, 128>, 4, testing::output_table::of_the_input>;
 }  // namespace
 
 TEST_CASE("an interlaced plan is read as a point that fits and is no slower, whichever way to spread it has") {
-  const costs prices(slow_cluster());
+  const costs prices(testing::slow_cluster());
   for (int micro_batches : {8, 16}) {
     constraints given;
     given.schedules = {schedule_kind::interlaced, schedule_kind::interlaced_in_step};
@@ -66,4 +40,28 @@ TEST_CASE("an interlaced plan is read as a point that fits and is no slower, whi
       given.memory = 0.999 * found.memory;
     }
   }
+}
+
+TEST_CASE("a plan is read as a point that makes it where on another grid parameters cannot be in as many parts") {
+  // The second stage, on 2 x 2 devices, has ZeRO 3; its ops may be cut alike on 1 x 4, where no parameter has more than ZeRO 2.
+  const costs prices(testing::slow_cluster());
+  constraints given;
+  given.schedules = {schedule_kind::interlaced, schedule_kind::interlaced_in_step};
+  given.memory = 4454045;
+  const auto found = search<model>(prices, given, {}, std::vector<binding>{}, {.tolerance = 0});
+  auto const& g = found.plan.traced();
+  const spaces::plan_space space(g, g.forward_count, prices, given);
+  const spaces::point_of_plan read = spaces::plan_reader(space, found.plan).read();
+  CHECK(read.is_of_space());
+  CHECK(read.differs == "");
+}
+
+TEST_CASE("an interleaved plan is read as a point that makes it where stages have fewer segments than chunks") {
+  const costs prices(testing::slow_cluster());
+  constraints given = constrained<only::schedules<schedule_kind::interleaved>, only::chunks<3>, only::stages<6>,
+                                  only::devices_per_stage<1>, only::micro_batches<8>>();
+  const auto found = search<model>(prices, given, {}, std::vector<binding>{}, {.tolerance = 0});
+  auto const& g = found.plan.traced();
+  const spaces::plan_space space(g, g.forward_count, prices, given);
+  CHECK(spaces::plan_reader(space, found.plan).read().is_of_space());
 }

@@ -47,7 +47,6 @@ class plan_reader {
   }
 
  private:
-  using options = std::vector<int>;
   segment const& segment_of(int number) const { return space_.model().segments[static_cast<std::size_t>(number)]; }
   op_lies const& lies(int op) const { return lies_[static_cast<std::size_t>(op)]; }
   plan_space::shape_info const& info_of(configuration const& c) const {
@@ -78,10 +77,11 @@ class plan_reader {
     for (int i = 0; i < space_.segments(); ++i)
       for (searched_op const& x : segment_of(i).ops)
         if (!spreads_ || !space_.may_spread(i)) phases.insert(lies(x.op).phases.begin(), lies(x.op).phases.end());
-    chunks_ = std::max<int>(1, static_cast<int>(phases.size()));
+    if (!phases.empty()) chunks_ = *phases.rbegin() + 1;  // short stages have nothing in some, the last one always in the last
     for (int i = 0; i < space_.segments(); ++i) {
       if (spreads_ && space_.may_spread(i)) {
         stage_of_.push_back(-1);
+        for (searched_op const& x : segment_of(i).ops) stages_ = std::max(stages_, lies(x.op).devices / devices_);
         continue;
       }
       std::map<int, int> of_stage;
@@ -89,10 +89,9 @@ class plan_reader {
       stage_of_.push_back(std::max_element(of_stage.begin(), of_stage.end(), by_count)->first);
       stages_ = std::max(stages_, stage_of_.back() + 1);
     }
-    for (std::size_t i = stage_of_.size(); i-- > 0;)  // a spread one has its place beside what comes next
-      if (stage_of_[i] < 0) stage_of_[i] = i + 1 < stage_of_.size() ? stage_of_[i + 1] : stages_ - 1;
+    place_spread();
     for (int s = 0; s < stages_; ++s)
-      if (std::find(stage_of_.begin(), stage_of_.end(), s) == stage_of_.end()) {
+      if (!has_segments(s)) {
         why = words({"no block lies on stage ", s, " of ", stages_});
         return false;
       }
@@ -101,6 +100,19 @@ class plan_reader {
       return false;
     }
     return true;
+  }
+  bool has_segments(int stage) const { return std::find(stage_of_.begin(), stage_of_.end(), stage) != stage_of_.end(); }
+  // A spread segment has its place beside what comes next, or on the stage before that where no block lies.
+  void place_spread() {
+    const std::size_t n = stage_of_.size();
+    std::vector<char> spread(n);
+    for (std::size_t i = n; i-- > 0;)
+      if (stage_of_[i] < 0) {
+        spread[i] = true;
+        stage_of_[i] = i + 1 < n ? stage_of_[i + 1] : stages_ - 1;
+      }
+    for (std::size_t i = 0; i < n; ++i)
+      if (const int before = stage_of_[i] - 1; spread[i] && before >= 0 && !has_segments(before)) stage_of_[i] = before;
   }
   bool may_be(configuration const& c) const {
     auto const& s = info_of(c);
@@ -113,8 +125,8 @@ class plan_reader {
   void look_in(int number, bool fits, point_of_plan& r) const {
     configuration const& c = p_.configurations[static_cast<std::size_t>(number)];
     shape s = p_.make_shape(c.shape);
-    const std::vector<told_stage> told = told_in(c, s);
-    if (told.empty()) return;
+    std::vector<told_stage> told, on_all;
+    if (!tell(c, s, told, on_all)) return;
     problem roomy;
     if (!fits) {
       roomy = p_;
@@ -124,41 +136,60 @@ class plan_reader {
     problem const& p = fits ? p_ : roomy;
     double least = infinite;  // seconds of points that make the plan
     const int ways = spreads_ ? static_cast<int>(space_.ways_to_spread(info_of(c)).size()) : 1;
-    for (int way = 0; way < ways; ++way) {
-      const choice x = narrowed(p, s, number, way, told).best();
-      if (!x.found()) continue;
-      const double seconds = time_and_memory(p, s, x).time;
-      if (seconds >= least) continue;
-      plan_base made(g_);
-      chosen(space_, x)(made);
-      std::string differs = difference_of(g_, plan_, made);
-      if (r.point.found() && !differs.empty()) continue;
-      if (differs.empty()) least = seconds;
-      r = {x, std::move(differs)};
-    }
+    for (std::vector<told_stage> const* of : {&told, &on_all})
+      for (int way = 0; way < ways && !of->empty(); ++way) {
+        const choice x = narrowed(p, s, number, way, *of).best();
+        if (!x.found()) continue;
+        const double seconds = time_and_memory(p, s, x).time;
+        if (seconds >= least) continue;
+        plan_base made(g_);
+        chosen(space_, x)(made);
+        std::string differs = difference_of(g_, plan_, made);
+        if (r.point.found() && !differs.empty()) continue;
+        if (differs.empty()) least = seconds;
+        r = {x, std::move(differs)};
+      }
   }
-  // Stages in the order of the chain: chunks are dealt by `chosen`. None: the configuration has no such stages.
-  std::vector<told_stage> told_in(configuration const& c, shape const& s) const {
-    std::vector<told_stage> told;
+  // Stages in the order of the chain: chunks are dealt by `chosen`. False: the configuration has no such stages. `told`: on those
+  // grids alone that have all that is read, where there are such; `on_all`: on the others too, or nothing where that is all.
+  bool tell(configuration const& c, shape const& s, std::vector<told_stage>& told, std::vector<told_stage>& on_all) const {
+    bool some_lack = false;
     for (int stage = 0, begin = 0; stage < stages_; ++stage) {
       std::vector<int> read_from;
       for (std::size_t i = 0; i < stage_of_.size(); ++i)
         if (stage_of_[i] == stage) read_from.push_back(static_cast<int>(i));
-      if (begin > 0 && !p_.begins(begin, stages_)) return {};
-      told.push_back({begin, grids_of(info_of(c), stage, read_from)});
+      if (begin > 0 && !p_.begins(begin, stages_)) return false;
+      told_stage& of = told.emplace_back(told_stage{begin, grids_of(info_of(c), stage, read_from), {}});
+      std::vector<char> has(of.grids.size(), true);
       for (int from : read_from) {
         const int place = begin++;
-        if (!p_.lies(place, stage, s.devices)) return {};
+        if (!p_.lies(place, stage, s.devices)) return false;
         const int kind = p_.chain[static_cast<std::size_t>(place)];
-        if (kind != p_.chain[static_cast<std::size_t>(from)]) return {};  // its table is of another kind
-        told_segment& x = told.back().segments.emplace_back();
+        if (kind != p_.chain[static_cast<std::size_t>(from)]) return false;  // its table is of another kind
+        told_segment& x = of.segments.emplace_back();
         if (space_.spreads(from, info_of(c))) continue;  // as the stages see it, in any layouts
         x.variant = variant_of(from, s.grids.front().kinds[static_cast<std::size_t>(kind)].size());
-        for (int g : told.back().grids)
-          x.options.push_back(allowed_by(from, space_.key_of(from, info_of(c), g, x.variant), info_of(c), g));
+        for (std::size_t g = 0; g < of.grids.size(); ++g) {
+          allowed on = allowed_by(from, space_.key_of(from, info_of(c), of.grids[g], x.variant), info_of(c), of.grids[g]);
+          x.options.push_back(std::move(on.options));
+          has[g] = has[g] && on.as_read;
+        }
       }
+      on_all.push_back(of);
+      if (std::count(has.begin(), has.end(), false) % static_cast<std::ptrdiff_t>(has.size()) == 0) continue;  // all or none
+      some_lack = true;
+      keep_those(of.grids, has);
+      for (told_segment& x : of.segments) keep_those(x.options, has);
     }
-    return told;
+    if (!some_lack) on_all.clear();
+    return !told.empty();
+  }
+  // Empty lists stay empty.
+  template <class T> static void keep_those(std::vector<T>& list, std::vector<char> const& kept) {
+    std::vector<T> r;
+    for (std::size_t i = 0; i < list.size(); ++i)
+      if (kept[i]) r.push_back(std::move(list[i]));
+    list = std::move(r);
   }
   static std::vector<cut_in_space> cuts_of(cut_option const& c, int outer, int inner) {
     std::vector<cut_in_space> r;
@@ -211,24 +242,44 @@ class plan_reader {
     }
     return best;
   }
-  // Options by variable of what is read; empty: any.
-  std::vector<options> allowed_by(int number, table_key const& key, plan_space::shape_info const& s, int grid) const {
+  struct allowed {
+    std::vector<std::vector<int>> options;  // by variable, of what is read; empty: any
+    bool as_read = true;                    // parameters may have the ZeRO stages that are read
+  };
+  allowed allowed_by(int number, table_key const& key, plan_space::shape_info const& s, int grid) const {
     const auto [outer, inner] = s.grids[static_cast<std::size_t>(grid)];
-    std::vector<options> all(key.variables.size());
+    allowed r;
+    r.options.resize(key.variables.size());
     for (std::size_t k = 0; k < key.variables.size(); ++k) {
       table_key::variable const& v = key.variables[k];
+      std::vector<int>& all = r.options[k];
       if (v.what != table_key::variable::cut && v.what != table_key::variable::zero) continue;
       searched_op const& x = segment_of(number).ops[static_cast<std::size_t>(v.op)];
       if (v.what == table_key::variable::cut) {
         for (std::size_t o = 0; o < key.cuts[k].size(); ++o)
-          if (cuts_of(key.cuts[k][o], outer, inner) == lies(x.op).space) all[k].push_back(static_cast<int>(o));
+          if (cuts_of(key.cuts[k][o], outer, inner) == lies(x.op).space) all.push_back(static_cast<int>(o));
+        for (std::size_t w = 0; w < v.stages.size(); ++w)
+          if (v.stages[w] >= 0 && !may_have(x.weights[w], lies(x.op), v.stages[w])) r.as_read = false;
       } else {
-        const std::vector<int> read = zero_of(x.weights[static_cast<std::size_t>(v.weight)], lies(x.op));
+        searched_weight const& w = x.weights[static_cast<std::size_t>(v.weight)];
+        const std::vector<int> read = zero_of(w, lies(x.op));
         for (std::size_t o = 0; o < v.stages.size(); ++o)
-          if (std::find(read.begin(), read.end(), v.stages[o]) != read.end()) all[k].push_back(static_cast<int>(o));
+          if (std::find(read.begin(), read.end(), v.stages[o]) != read.end()) all.push_back(static_cast<int>(o));
+        if (all.empty() && has_replicas(w, lies(x.op))) r.as_read = false;
       }
     }
-    return all;
+    return r;
+  }
+  bool may_have(searched_weight const& w, op_lies const& reader, int stage) const {
+    if (!w.owned || !w.trained || !has_replicas(w, reader)) return true;  // all stages are one
+    const std::vector<int> read = zero_of(w, reader);
+    return std::find(read.begin(), read.end(), stage) != read.end();
+  }
+  // Does a cut of its reader leave replicas of a parameter, whose gradients are to be brought together?
+  bool has_replicas(searched_weight const& w, op_lies const& reader) const {
+    int const* const end = w.letter + g_.ops[w.op].info->outputs[0].rank;
+    return std::any_of(reader.space.begin(), reader.space.end(),
+                       [&](cut_in_space const& c) { return std::find(w.letter, end, c.letter) == end; });
   }
   // ZeRO stages that a parameter may have: its pieces, its update's, and those of the squares of its gradient for a norm.
   std::vector<int> zero_of(searched_weight const& w, op_lies const& reader) const {
