@@ -103,6 +103,56 @@ TEST_CASE("the same where no number of devices divides an extent: the largest pi
   try_points(benchmark_model::gpt<f32>{2}, sizes, 22, 30, {});
 }
 
+namespace {
+namespace weights_given_out {
+struct sample : axis<"sample", 16> {};
+struct hidden : axis<"hidden", 256> {};
+struct inner : axis<"inner", 1024> {};
+struct model {
+  constexpr auto operator()(auto& g) const {
+    auto up = param<f32, hidden, inner>(g, "up.weight");
+    auto down = param<f32, inner, hidden>(g, "down.weight");
+    auto unread = param<f32, hidden, inner>(g, "unread.weight");
+    auto x = linear(gelu(linear(input<f32, sample, hidden>(g, "x"), up)), down);
+    return outputs(loss("loss", mean(x * x)), output("up", cast<bf16>(up)), output("down", transpose<hidden, inner>(down)),
+                   output("turned", cast<f32>(transpose<inner, hidden>(cast<bf16>(up)))), output("unread", cast<bf16>(unread)));
+  }
+};
+}  // namespace weights_given_out
+}  // namespace
+
+TEST_CASE("the same where what is made of parameters is given out, and read by nothing else") {
+  try_points(weights_given_out::model{}, std::vector<binding>{}, 23, 60, {});
+  try_points(weights_given_out::model{}, std::vector<binding>{}, 24, 60, constrained<only::stages<1>, only::zero<3>>());
+}
+
+namespace {
+// Of one layer: most of what a device holds is what the model is given, and what it gives out.
+namespace thin {
+struct sample : axis<"sample", 24> {};
+struct position : axis<"position", 64> {};
+struct hidden : axis<"hidden", 16> {};
+struct given : axis<"given"> {};
+struct word : axis<"word"> {};
+struct model {
+  constexpr auto operator()(auto& g) const {
+    auto x = linear(input<f32, sample, position, given>(g, "x"), param<f32, given, hidden>(g, "in.weight"));
+    auto logits = linear(gelu(x), param<f32, hidden, word>(g, "words.weight"));
+    return outputs(loss("loss", mean(x * x)), output("logits", logits));
+  }
+};
+}  // namespace thin
+}  // namespace
+
+TEST_CASE("the same where most of it is given, or given out") {
+  constraints given;
+  given.micro_batches = {2, 4, 5, 12};
+  for (std::size_t wide : {0, 1}) {
+    const std::vector<binding> sizes{bind<thin::given>(wide == 0 ? 256 : 16), bind<thin::word>(wide == 1 ? 256 : 16)};
+    try_points(thin::model{}, sizes, 25, 60, given);
+  }
+}
+
 TEST_CASE("the same where stages far apart read one large table, the sums of whose gradients meet at the end of a step") {
   constraints given;
   given.stages = {2, 4};

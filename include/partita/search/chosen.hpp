@@ -176,11 +176,12 @@ template <class Space> class chosen {
           if (first) cut(plan, w.op, a, grid, d);
         }
     }
-    for (given_out const& out : w.outputs)
-      if (place(out.op))
-        cut_output(plan, out, grid, [&](int d, int axis) {
+    each_output(w.outputs, [&](op_of_weight const& x) {
+      if (place(x.op))
+        cut_by_axes(plan, x, grid, [&](int d, int axis) {
           return c[static_cast<std::size_t>(d)] >= 0 && w.letter[axis] == c[static_cast<std::size_t>(d)];
         });
+    });
     if (first && w.trained && z.stage > 0 && (z.shared[0] || z.shared[1])) zero_.push_back(z);
     for (int op : w.read_through) {
       if (!place(op)) continue;
@@ -192,14 +193,21 @@ template <class Space> class chosen {
               if (!f.dims[l].whole && f.dims[l].axis->id == g.ops[w.op].info->dims[a].axis->id) cut(plan, op, l, grid, d);
     }
   }
+  template <class Visit> static constexpr void each_output(std::vector<given_out> const& outputs, Visit&& visit) {
+    for (given_out const& out : outputs) {
+      for (op_of_weight const& x : out.through) visit(x);
+      visit(out);
+    }
+  }
   // Along those axes of its parameter that a dimension of the grid cuts.
   template <class Cuts>
-  static constexpr void cut_output(plan_base& plan, given_out const& out, extents const& grid, Cuts&& cuts) {
+  static constexpr void cut_by_axes(plan_base& plan, op_of_weight const& x, extents const& grid, Cuts&& cuts) {
     for (int d = 0; d < grid_dimensions; ++d)
-      for (int l = 0; l < out.as.info->dim_count; ++l)
-        if (out.as.letter[l] >= 0 && !out.as.info->dims[l].whole && cuts(d, out.as.letter[l])) cut(plan, out.op, l, grid, d);
+      for (int l = 0; l < x.as.info->dim_count; ++l)
+        if (x.as.letter[l] >= 0 && !x.as.info->dims[l].whole && cuts(d, x.as.letter[l])) cut(plan, x.op, l, grid, d);
   }
-  // Inputs of the model lie as their first reader wants them.
+  // Inputs of the model lie as their first reader wants them. Of a batch that is cut in time every device gets all samples: those
+  // that it runs do not follow one another, and cut among devices all would be gathered.
   constexpr void take_sources(plan_base& plan, searched_op const& x, cut_option const& c, extents const& grid, int part,
                               std::vector<int>& part_of) const {
     graph_data const& g = plan.graph();
@@ -208,7 +216,7 @@ template <class Space> class chosen {
       if (x.inputs[i].activation || x.inputs[i].weight >= 0 || part_of[static_cast<std::size_t>(op)] >= 0) continue;
       part_of[static_cast<std::size_t>(op)] = part;
       for (int d = 0; d < grid_dimensions; ++d)
-        if (const int letter = c[static_cast<std::size_t>(d)]; letter >= 0)
+        if (const int letter = c[static_cast<std::size_t>(d)]; letter >= 0 && !(x.is_batch[letter] && shape_.micro_batches > 1))
           if (const int axis = x.info->input(static_cast<int>(i)).find(letter); axis >= 0) cut(plan, op, axis, grid, d);
     }
   }
@@ -271,9 +279,10 @@ template <class Space> class chosen {
     for (int op : z.read_through)
       for (int l = 0; l < g.ops[op].info->dim_count; ++l)
         if (g.ops[op].info->dims[l].axis->id == along->id && !g.ops[op].info->dims[l].whole) cut_by_all(op, l);
-    for (given_out const& out : z.outputs)
-      cut_output(plan, out, z.grid,
-                 [&](int d, int a) { return z.shared[d] && z.grid[static_cast<std::size_t>(d)] > 1 && a == axis; });
+    each_output(z.outputs, [&](op_of_weight const& x) {
+      cut_by_axes(plan, x, z.grid,
+                  [&](int d, int a) { return z.shared[d] && z.grid[static_cast<std::size_t>(d)] > 1 && a == axis; });
+    });
     if (!z.in_turns)
       for (int through : z.read_through)
         for (int op : caused[static_cast<std::size_t>(through)])

@@ -53,6 +53,7 @@ class cut_options {
       : m_(m),
         rules_(rules),
         grid_(grid),
+        micro_batches_(micro_batches),
         micro_samples_((m.samples + static_cast<std::size_t>(micro_batches) - 1) / static_cast<std::size_t>(micro_batches)),
         least_samples_(m.samples / static_cast<std::size_t>(micro_batches)),
         axes_(boundary_axes) {}
@@ -216,6 +217,7 @@ class cut_options {
     }
     return extents;
   }
+  constexpr int micro_batches() const { return micro_batches_; }
   constexpr int pieces_on(cut_option const& c, int letter) const {
     int n = 1;
     for (int d = 0; d < grid_dimensions; ++d)
@@ -243,6 +245,7 @@ class cut_options {
   segmented_model const& m_;
   rules_on_cuts rules_;
   device_grid const& grid_;
+  int micro_batches_;
   std::size_t micro_samples_, least_samples_;  // of the batch, in the largest and in the smallest micro-batch
   std::vector<axis_info const*> const& axes_;
 };

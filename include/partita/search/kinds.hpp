@@ -60,9 +60,14 @@ constexpr signature signature_of(graph_data const& g, segment const& s) {
       for (double bytes : {w.stored_bytes, w.used_bytes, w.gradient_bytes, w.term_bytes}) put(bytes);
       put(w.conversions.size());
       put(w.outputs.size());
+      auto put_letters = [&](caused_op const& of) {
+        all.infos.push_back(of.info);
+        for (int d = 0; d < of.info->dim_count; ++d) put(of.letter[d]);
+      };
       for (given_out const& out : w.outputs) {
-        all.infos.push_back(out.as.info);
-        for (int d = 0; d < out.as.info->dim_count; ++d) put(out.as.letter[d]);
+        put_letters(out.as);
+        put(out.through.size());
+        for (op_of_weight const& made : out.through) put_letters(made.as);
       }
       put(w.term_conversions.size());
       put(w.trained);

@@ -2,11 +2,11 @@
 #pragma once
 #include <algorithm>
 #include <array>
+#include <utility>
 #include <vector>
 
 #include <partita/program/buckets.hpp>
-#include <partita/search/cut_options.hpp>
-#include <partita/search/problem.hpp>
+#include <partita/search/given_out.hpp>
 
 #include <partita/core/begin_planning_code.hpp>
 
@@ -30,12 +30,6 @@ struct hiding {
 struct made_apart {
   double seconds = 0;                 // that they take
   double outputs = 0, gradients = 0;  // bytes of what they are made from
-};
-
-// How ZeRO cuts a parameter.
-struct zero_parts {
-  int axis = -1;       // none is long enough
-  double largest = 1;  // the largest part, as a share of what a device would hold without
 };
 
 template <class Costs> class option_costs {
@@ -121,14 +115,20 @@ template <class Costs> class option_costs {
               elements_of(b.info->input(i), extents_of(b, pieces).data()) * static_cast<double>(size_of(b.info->input(i).type));
     return bytes;
   }
-  // Bytes of what the model is given and of what it gives out: of all micro-batches, the whole step long.
+  // Bytes of what the model is given and of what it gives out: of all micro-batches, the whole step long. Of a batch that is cut
+  // in time a device has every sample (search/chosen.hpp).
   constexpr double bytes_of_batch(searched_op const& x, cut_option const& c) const {
-    std::size_t wholes[max_dims]{};
-    for (int d = 0; d < x.info->dim_count; ++d) wholes[d] = ceiling(x.wholes[d], cuts_.pieces_on(c, d));
-    auto bytes_of = [&](operand const& o) { return elements_of(o, wholes) * static_cast<double>(size_of(o.type)); };
-    double bytes = x.info->is_output ? bytes_of(x.info->outputs[0]) : 0;
+    std::size_t given[max_dims]{}, made[max_dims]{};
+    for (int d = 0; d < x.info->dim_count; ++d) {
+      made[d] = ceiling(x.wholes[d], cuts_.pieces_on(c, d));
+      given[d] = x.is_batch[d] && how_.micro_batches > 1 ? x.wholes[d] : made[d];
+    }
+    auto bytes_of = [](operand const& o, std::size_t const* of) {
+      return elements_of(o, of) * static_cast<double>(size_of(o.type));
+    };
+    double bytes = x.info->is_output ? bytes_of(x.info->outputs[0], made) : 0;
     for (std::size_t i = 0; i < x.inputs.size(); ++i)
-      if (x.inputs[i].given) bytes += bytes_of(x.info->input(static_cast<int>(i)));
+      if (x.inputs[i].given) bytes += bytes_of(x.info->input(static_cast<int>(i)), given);
     return bytes;
   }
   // Bytes of an output as a device makes it.
@@ -228,18 +228,17 @@ template <class Costs> class option_costs {
     if (parts > 1 && u.info->dim_count > 0) extents[0] = ceiling(extents[0], parts);
     return grid_.of().op(*u.info, extents, 0, -1, accumulates);
   }
-  // Bytes of a device's piece of a parameter that the model gives out: a copy, as the parameter changes. Of `parts` of it the
-  // largest, where they lie along an axis that the output has.
-  static constexpr double output_of_weight(given_out const& out, std::size_t const* pieces, zero_parts const& parts) {
-    std::size_t extents[max_dims]{};
-    bool in_parts = false;
-    for (int d = 0; d < out.as.info->dim_count; ++d) {
-      const int axis = out.as.letter[d];
-      extents[d] = axis >= 0 ? pieces[axis] : out.as.wholes[d];
-      in_parts = in_parts || (axis >= 0 && axis == parts.axis && !out.as.info->dims[d].whole);
+  // A parameter that the model gives out is a copy, as the parameter changes, or what is made of it. Where that is laid out in
+  // another way, it is there beside it, and what it is packed in. `stored`: in so many parts.
+  constexpr void add_output(cost& r, given_out const& out, std::size_t const* pieces, zero_parts const& parts, int stored) const {
+    r.held += (out.moved ? 2 : 1) * bytes_of_weight(out.as, pieces, parts);
+    bool is_given = !out.moved;  // the last that is made, by views alone
+    for (std::size_t k = out.through.size(); k-- > 0;) {
+      caused_op const& x = out.through[k].as;
+      if (x.info->is_view) continue;
+      r.step += seconds_by_axes(x, pieces, stored);
+      if (!std::exchange(is_given, false)) r.held += bytes_of_weight(x, pieces, parts);
     }
-    operand const& as = out.as.info->outputs[0];
-    return elements_of(as, extents) * static_cast<double>(size_of(as.type)) * (in_parts ? parts.largest : 1);
   }
   constexpr double all_reduced(searched_weight const& w) const {
     constexpr bool everywhere[grid_dimensions]{true, true};
@@ -294,7 +293,8 @@ template <class Costs> class option_costs {
     const zero_parts shared = parts_of(p.outputs[0], pieces, replicas);
     const bool shares = shared.axis >= 0;
     const bool stored_cut = w.trained && w.owned && w.alone() && zero >= 3 && shares && replicas > 1;
-    for (given_out const& out : w.outputs) r.held += output_of_weight(out, pieces.data(), stored_cut ? shared : zero_parts{});
+    for (given_out const& out : w.outputs)
+      add_output(r, out, pieces.data(), stored_cut ? shared : zero_parts{}, stored_cut ? replicas : 1);
     for (caused_op const& u : w.conversions) r.step += seconds_by_axes(u, pieces.data(), stored_cut ? replicas : 1);
     if (!many_terms)  // one that is cut as it is received is converted after that
       for (caused_op const& t : w.term_conversions)

@@ -22,10 +22,17 @@ struct caused_op {
                                    // copy
   bool operator==(caused_op const&) const = default;
 };
-// An output of the model that is a parameter, or a cast or view of it: it lies as the parameter does.
-struct given_out {
+// What stands between a parameter and an output, and the output: its letters are the parameter's axes, along which it is cut as
+// the parameter is.
+struct op_of_weight {
   int op = -1;
-  caused_op as{};  // the parameter's axes are its letters
+  caused_op as{};
+  bool operator==(op_of_weight const&) const = default;
+};
+// An output of the model that is a parameter, or a cast or view of it.
+struct given_out : op_of_weight {
+  std::vector<op_of_weight> through{};  // what is made of the parameter for it alone, in this order
+  bool moved = false;                   // it may be cut along fewer axes than what it is made of
   bool operator==(given_out const&) const = default;
 };
 struct searched_weight {
@@ -165,7 +172,10 @@ class segment_ops {
       for (searched_weight& w : x.weights) {
         w.op += away.ops;
         for (int& through : w.read_through) through += away.ops;
-        for (given_out& out : w.outputs) out.op += away.ops;
+        for (given_out& out : w.outputs) {
+          out.op += away.ops;
+          for (op_of_weight& x : out.through) x.op += away.ops;
+        }
       }
     }
     *here_ = {shared<list>(std::move(mine)), {}};

@@ -277,7 +277,8 @@ template <class Costs> class table_builder {
       };
       for (use const& u : x.readers)
         if (s.ops[static_cast<std::size_t>(u.op)].info->is_output)
-          join(from, variable_of[static_cast<std::size_t>(u.op)], given_out(x.tensor, made_as, reader_lies(u, false)));
+          join(from, variable_of[static_cast<std::size_t>(u.op)],
+               costs_of_giving_out(m_, cuts_, grid_, x.tensor, made_as, reader_lies(u, false)));
       if (users == 1 && !x.leaves) {
         use const& u = x.readers.front();
         join_layouts(from, variable_of[static_cast<std::size_t>(u.op)],
@@ -363,22 +364,6 @@ template <class Costs> class table_builder {
   }
 
  private:
-  // What is given out is changed once a step, of all micro-batches: till then it is there as it is made, and what it is sent from
-  // and arrives in beside it. Where it is made as it is given out its bytes count with the op that gives it out.
-  constexpr std::vector<cost> given_out(int tensor, std::vector<lies> const& made, std::vector<lies> const& wanted) const {
-    searched_tensor const& x = m_.tensors[static_cast<std::size_t>(tensor)];
-    const double bytes = cut_options::bytes_of(x, m_.samples);
-    auto held = [&](lies const& l) { return bytes * grid_.share(l, &x.wholes[0]); };
-    std::vector<cost> costs;
-    for (lies const& have : made)
-      for (lies const& want : wanted) {
-        cost& c = costs.emplace_back();
-        if (have == want) continue;
-        c.held = held(have);
-        c.transient = 2 * std::max(held(have), held(want));
-      }
-    return costs;
-  }
   static constexpr bool same_on(int axis, lies const& a, lies const& b) {
     for (std::size_t d = 0; d < grid_dimensions; ++d)
       if ((a.by[d] == axis) != (b.by[d] == axis)) return false;
