@@ -67,7 +67,7 @@ constexpr signature signature_of(graph_data const& g, segment const& s) {
       for (given_out const& out : w.outputs) {
         put_letters(out.as);
         put(out.through.size());
-        for (op_of_weight const& made : out.through) put_letters(made.as);
+        for (op_of_weight const& each : out.through) put_letters(each.as);
       }
       put(w.term_conversions.size());
       put(w.trained);

@@ -174,7 +174,7 @@ class segment_ops {
         for (int& through : w.read_through) through += away.ops;
         for (given_out& out : w.outputs) {
           out.op += away.ops;
-          for (op_of_weight& x : out.through) x.op += away.ops;
+          for (op_of_weight& each : out.through) each.op += away.ops;
         }
       }
     }
