@@ -38,6 +38,7 @@ TEST_CASE("shapes share tables: what is found out about them under one schedule 
       return s;
     };
     if (p.needs) p.needs = [needs = p.needs, shapes](int id) { return needs(id % shapes); };
+    if (p.make_part) p.make_part = [part = p.make_part, shapes](int id) { return part(id % shapes); };
     for (std::size_t i = 0, n = p.configurations.size(); i < n; ++i) {
       configuration c = p.configurations[i];
       c.shape += shapes;

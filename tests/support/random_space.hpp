@@ -13,6 +13,7 @@ class random_space {
   explicit random_space(unsigned seed)
       : random_(seed),
         tells_needs_(seed % 4 != 0),
+        tells_parts_(seed % 3 != 1),
         unequal_(seed % 3 == 2),
         turns_(seed % 5 == 3),
         spreads_(seed % 7 < 2),
@@ -33,6 +34,8 @@ class random_space {
     }
     p.make_shape = [shapes](int s) { return (*shapes)[static_cast<std::size_t>(s)]; };
     if (tells_needs_) p.needs = [shapes](int s) { return needs_of((*shapes)[static_cast<std::size_t>(s)]); };
+    if (tells_parts_)
+      p.make_part = [shapes, kind = p.chain.front()](int s) { return part_of((*shapes)[static_cast<std::size_t>(s)], kind); };
     if (chance(4))
       for (int i = 0; i < segments; ++i) {
         p.regions.emplace_back();
@@ -81,6 +84,11 @@ class random_space {
     c.schedule.holds = chance(2) ? pipeline_schedule::all : pipeline_schedule::stages_behind;
     p.configurations.push_back(c);
     return p;
+  }
+  static spaces::shape_part part_of(spaces::shape s, int kind) {
+    for (spaces::grid_choice& g : s.grids) g.kinds = {g.kinds[static_cast<std::size_t>(kind)]};
+    s.crossings.clear();
+    return {kind, std::move(s)};
   }
   // The least of every figure over all choices.
   static spaces::shape_needs needs_of(spaces::shape const& s) {
@@ -263,7 +271,7 @@ class random_space {
     }
   }
   std::mt19937 random_;
-  bool tells_needs_, unequal_, turns_, spreads_, told_;
+  bool tells_needs_, tells_parts_, unequal_, turns_, spreads_, told_;
   int most_memory_ = 10;
 };
 

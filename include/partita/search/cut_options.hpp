@@ -7,8 +7,6 @@
 #include <partita/search/grid_costs.hpp>
 #include <partita/search/segments.hpp>
 
-#include <partita/core/begin_planning_code.hpp>
-
 namespace partita::spaces {
 
 // How an op is cut: per dimension of the grid a letter, or none. Of a boundary: an index into its axes, or none.
@@ -251,5 +249,3 @@ class cut_options {
 };
 
 }  // namespace partita::spaces
-
-#include <partita/core/end_planning_code.hpp>

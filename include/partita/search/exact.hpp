@@ -35,8 +35,9 @@ inline exact_outcome exact(problem const& p, exact_options const& how = {}, choi
     }
   }
   // The one with the least bound next. A bound is first what is known without the shape, then what fits into its memory, then
-  // what the shape's tables say, at first by figures that all its configurations share, then both together.
-  enum step { untouched, packed, estimated, bounded, priced, solved };  // solved: without listing
+  // what the tables of one kind of segment say, then what all of the shape's do, at first by figures that all its configurations
+  // share, then both together.
+  enum step { untouched, packed, outlined, estimated, bounded, priced, solved };  // solved: without listing
   struct open {
     double bound;
     int id;
@@ -74,6 +75,13 @@ inline exact_outcome exact(problem const& p, exact_options const& how = {}, choi
           stage_packing(c, stretches.counts(), p.needs(c.shape), p.limit).least(bound - c.spread, r.time - c.spread) + c.spread;
     return bound;
   };
+  std::vector<double> outlined_bounds(p.configurations.size(), -1);
+  auto outline = [&](int configuration) {
+    double& bound = outlined_bounds[static_cast<std::size_t>(configuration)];
+    if (bound >= 0) return bound;
+    const double by_part = shapes.least_by_part(p.configurations[static_cast<std::size_t>(configuration)], stretches.counts());
+    return bound = std::max(pack(configuration), by_part);
+  };
   // Others with the same tables that will want a closer bound soon get it while these are there. (What is spread is not in tables
   // that shapes share, and costs more.)
   constexpr double soon = 1.3;
@@ -84,7 +92,7 @@ inline exact_outcome exact(problem const& p, exact_options const& how = {}, choi
   auto bound_close = [&](int configuration, shape_solver& s) {
     std::vector<double>& of = close[static_cast<std::size_t>(configuration)];
     for (int way = 0; way < s.of().spreads(); ++way)
-      of.push_back(std::max(pack(configuration), configuration_solver(p, stretches, s, configuration, way, how).estimate()));
+      of.push_back(std::max(outline(configuration), configuration_solver(p, stretches, s, configuration, way, how).estimate()));
     ++r.bounded;
   };
   auto take = [&](int configuration, shape_solver& s, configuration_solver::answer& a) {
@@ -110,14 +118,18 @@ inline exact_outcome exact(problem const& p, exact_options const& how = {}, choi
       continue;
     }
     if (next.taken == packed) {
+      wait({std::max(next.bound, outline(next.id)), next.id, outlined});
+      continue;
+    }
+    if (next.taken == outlined) {
       std::vector<double> const& own = close[static_cast<std::size_t>(next.id)];
       if (own.empty())
         for (int other : with_tables[shapes.tables_of(id)])
           if (const double most = next.bound * soon;
               close[static_cast<std::size_t>(other)].empty() &&
               (other == next.id || p.configurations[static_cast<std::size_t>(other)].spread == 0) &&
-              p.configurations[static_cast<std::size_t>(other)].bound <= most && pack(other) <= most &&
-              pack(other) < r.time / (1 + how.tolerance))
+              p.configurations[static_cast<std::size_t>(other)].bound <= most && pack(other) <= most && outline(other) <= most &&
+              outline(other) < r.time / (1 + how.tolerance))
             bound_close(other, shapes.of(p.configurations[static_cast<std::size_t>(other)].shape));
       if (own.size() > 1) of_ways.emplace(next.id, own);
       for (std::size_t way = 0; way < own.size(); ++way)

@@ -8,8 +8,6 @@
 #include <partita/program/buckets.hpp>
 #include <partita/search/given_out.hpp>
 
-#include <partita/core/begin_planning_code.hpp>
-
 namespace partita::spaces {
 
 // Per cut of the reader and ZeRO stage; stages that are no better than another for any cut are left out.
@@ -380,5 +378,3 @@ template <class Costs> class option_costs {
 };
 
 }  // namespace partita::spaces
-
-#include <partita/core/end_planning_code.hpp>

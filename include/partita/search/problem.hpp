@@ -159,6 +159,13 @@ struct shape {
   }
 };
 
+// The grids of a shape with the tables of one kind of segment alone, as under schedules in which that may run again and gradients
+// of weights are made with those of inputs: of all kinds the one that takes the longest.
+struct shape_part {
+  int kind = 0;
+  shape of;  // each grid has this kind and no other
+};
+
 // Micro-batches that a stage holds something of, at once.
 struct in_flight_counts {
   int whole = 1;    // of so many, all that the forward pass has kept
@@ -179,6 +186,8 @@ struct pipeline_schedule {
   double fill = 1;  // how much of a stage's time per micro-batch the others wait for (1 / chunks); no more than micro-batches
   int chunks = 1;
   std::vector<int> told_in_flight{};  // by stage
+  // Do gradients of weights fill what would be a bubble?
+  constexpr bool splits() const { return holds == weights_behind || holds == weights_twice_behind; }
   constexpr in_flight_counts in_flight(int stage, int of_stages, int micro_batches) const {
     // Stage s runs k (p - 1 - s) forwards ahead and delays gradients of weights by k s micro-batches (policy/schedule.hpp).
     auto delayed = [&](int times) {
@@ -241,6 +250,9 @@ struct problem : segment_chain {
   // By shape: those with one number may have grids with the same tables, which are the same objects while any of them has them.
   // Empty: no two have.
   std::vector<int> tables_of{};
+  // Of a shape; empty: it is not looked at. Shapes of one number in `parts_of` have the same; empty: no two have.
+  std::function<shape_part(int)> make_part{};
+  std::vector<int> parts_of{};
   std::function<shape_needs(int)> needs;  // of a shape, without making it; empty: not known
   double limit = infinite;                // bytes per device, wherever it is
 

@@ -44,12 +44,11 @@ struct searched_schedule {
   constexpr int fills() const {
     return kind == schedule_kind::zero_bubble_h1 ? 2 : kind == schedule_kind::zero_bubble_h2 ? 3 : 0;
   }
-  // That of all schedules which so many micro-batches may have, the least first.
-  static std::vector<int> fills_of(constraints const& given, int micro_batches) {
-    std::set<int> all;
+  // That of all schedules which so many micro-batches may have and whose tables are made with this one's, the least first.
+  std::vector<int> fills_beside(constraints const& given, int micro_batches) const {
+    std::set<int> all{fills()};
     for (searched_schedule const& x : all_of(given))
-      if (!x.splits() || x.possible({}, 2, micro_batches)) all.insert(x.fills());
-    if (all.empty()) all.insert(0);
+      if (x.splits() && splits() && x.possible({}, 2, micro_batches)) all.insert(x.fills());
     return {all.begin(), all.end()};
   }
   constexpr pipeline_schedule rule(int stages, int micro_batches) const {

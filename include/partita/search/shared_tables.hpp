@@ -1,5 +1,5 @@
 // Tables of a space that shapes share while any of them has them. Shapes that differ in schedule alone have the same ones, but
-// where gradients of weights fill bubbles; those tables differ in little and are made together.
+// where gradients of weights fill bubbles; those tables differ in little from each other and are made together.
 #pragma once
 #include <compare>
 #include <map>
@@ -14,7 +14,7 @@ class shared_tables {
  public:
   struct key {
     int kind, devices, micro_batches, inner, prices, turns;
-    bool rest;
+    bool rest, splits;  // splits: gradients of weights fill bubbles
     auto operator<=>(key const&) const = default;
   };
   // The table of this number of those that `make()` makes, as a vector.

@@ -127,7 +127,7 @@ class plan_space {
     table_options o;
     o.zero = given_.zero.empty() ? std::vector<int>{0, 1, 2, 3} : given_.zero;
     o.micro_batches = s.micro_batches;
-    o.fills = searched_schedule::fills_of(given_, s.micro_batches);
+    o.fills = s.schedule.fills_beside(given_, s.micro_batches);
     if (s.devices == 1) o.zero = {0};
     o.one_stage = 2 * s.devices > costs_->devices();
     return o;
@@ -167,7 +167,9 @@ class plan_space {
     counts_.assign(model_.first_of_kind.size(), 0);
     for (int kind : problem_.chain) ++counts_[static_cast<std::size_t>(kind)];
     problem_.limit = given_.memory > 0 ? given_.memory : most_memory(*costs_, available_);
-    const double held = least_figures(model_, *costs_).held();
+    const least_figures figures(model_, *costs_);
+    const double held = figures.held();
+    main_kind_ = longest_of(figures.work());
     std::vector<searched_schedule> schedules = searched_schedule::all_of(given_), interlaced;
     std::copy_if(schedules.begin(), schedules.end(), std::back_inserter(interlaced), [](auto const& s) { return s.spreads(); });
     std::erase_if(schedules, [](auto const& s) { return s.spreads(); });
@@ -204,7 +206,25 @@ class plan_space {
     }
     problem_.shapes = static_cast<int>(shapes_.size());
     problem_.make_shape = [this](int id) { return make_shape(shapes_[static_cast<std::size_t>(id)]); };
+    problem_.make_part = [this](int id) { return make_part(shapes_[static_cast<std::size_t>(id)]); };
     problem_.needs = [this](int id) { return needs_[static_cast<std::size_t>(id)]; };
+  }
+  // By seconds of a segment: the kind whose segments take the longest, but for those that may be spread.
+  int longest_of(std::vector<double> const& seconds) const {
+    int longest = 0;
+    double most = -1;
+    for (std::size_t k = 0; k < seconds.size(); ++k)
+      if (const double all = counts_[k] * seconds[k]; all > most && !spread_.contains(model_.first_of_kind[k])) {
+        most = all;
+        longest = static_cast<int>(k);
+      }
+    return longest;
+  }
+  void add_shape(shape_info const& s, int number_of_tables) {
+    shapes_.push_back(s);
+    problem_.tables_of.push_back(number_of_tables);
+    const auto known = parts_.try_emplace({number_of_tables, s.places, s.grids}, static_cast<int>(parts_.size())).first;
+    problem_.parts_of.push_back(known->second);
   }
   bool begins_anywhere() const {
     return problem_.regions.empty() && problem_.blocks.empty() &&
@@ -249,8 +269,7 @@ class plan_space {
         used = true;
       }
       if (!used) continue;
-      shapes_.push_back(info);
-      problem_.tables_of.push_back(number_of_tables);
+      add_shape(info, number_of_tables);
       needs_.push_back(schedule.splits() ? least_figures::without_times(needs) : needs);
     }
   }
@@ -284,8 +303,7 @@ class plan_space {
         const pipeline_schedule rule = schedule.rule(p, m);
         problem_.configurations.push_back(
             {static_cast<int>(shapes_.size()), p, rule, least_time({staged}, counts, {p}, n, rule.fill) + spread, spread});
-        shapes_.push_back(info);
-        problem_.tables_of.push_back(number_of_tables);
+        add_shape(info, number_of_tables);
         needs_.push_back(staged.needs);
       }
     }
@@ -308,49 +326,64 @@ class plan_space {
     return known->second;
   }
   shape make_shape(shape_info const& s) const {
-    shape r;
-    r.devices = s.devices;
-    r.micro_batches = s.micro_batches;
+    shape r = without_tables(s);
     if (s.schedule.spreads())
       for (spread_way const& x : ways_to_spread(s)) r.spread.push_back(x.cost);
     std::vector<grid_costs<costs>> grids;
-    for (std::size_t g = 0; g < s.grids.size(); ++g) grids.push_back(costs_on(s.prices_of(static_cast<int>(g)), s.grids[g]));
+    for (std::size_t g = 0; g < s.grids.size(); ++g) {
+      grids.push_back(costs_on(s.prices_of(static_cast<int>(g)), s.grids[g]));
+      for (int first : model_.first_of_kind) r.grids[g].kinds.push_back(variants_of(first, s, static_cast<int>(g)));
+    }
+    if (s.devices * 2 <= available_) r.crossings = crossings(s, grids);
+    return r;
+  }
+  shape_part make_part(shape_info s) const {
+    s.schedule = {};
+    shape_part r{main_kind_, without_tables(s)};
+    for (std::size_t g = 0; g < s.grids.size(); ++g)
+      r.of.grids[g].kinds = {variants_of(model_.first_of_kind[static_cast<std::size_t>(main_kind_)], s, static_cast<int>(g))};
+    return r;
+  }
+  // The grids of a shape, and where its stages are.
+  shape without_tables(shape_info const& s) const {
+    shape r;
+    r.devices = s.devices;
+    r.micro_batches = s.micro_batches;
     if (s.places.size() > 1) {  // of the stages before the first that lies elsewhere
       auto elsewhere = [&](int place) { return place >= static_cast<int>(s.places.size()); };
       r.places.assign(s.of_stage.begin(), std::find_if(s.of_stage.begin(), s.of_stage.end(), elsewhere));
     }
-    const std::vector<int> fills = searched_schedule::fills_of(given_, s.micro_batches);
-    const std::size_t number =
-        static_cast<std::size_t>(std::find(fills.begin(), fills.end(), s.schedule.fills()) - fills.begin());
-    for (grid_costs<costs> const& g : grids) {
-      table_builder b(model_, rules_.on_cuts(), g, options_of(s), boundary_);
-      const int grid = static_cast<int>(r.grids.size());
-      grid_choice choice;
-      choice.place = s.place_of(grid);
-      if (given_.memory <= 0) choice.limit = prices_.memory(s.prices_of(grid));
-      for (int first : model_.first_of_kind) {
-        segment const& of = model_.segments[static_cast<std::size_t>(first)];
-        if (spreads(first, s)) {
-          choice.kinds.push_back({{std::make_shared<table const>(place_of(first, s, g)), false, false}});
-          continue;
-        }
-        auto made = [&](way_to_run how) {
-          const shared_tables::key key{of.kind, s.devices, s.micro_batches, g.extent(1), s.prices_of(grid), how.turns, how.rest};
-          return tables_.get(key, how.turns > 1 ? 0 : number,
-                             [&] { return b.build(of, first == 0, first + 1 == segments(), how); });
-        };
-        const auto whole = made({});
-        std::vector<variant> variants;
-        const std::vector<way_to_run> ways = rules_.ways_of(first);
-        for (way_to_run const& how : ways)
-          if (!how.again || !s.schedule.keeps_all()) variants.push_back({how.turns > 1 ? made(how) : whole, how.again, false});
-        for (variant& v : variants) v.saves_memory_alone = v.replays && !ways.front().again && is_no_faster(*v.costs, *whole);
-        choice.kinds.push_back(std::move(variants));
-      }
-      r.grids.push_back(std::move(choice));
+    for (int g = 0; g < static_cast<int>(s.grids.size()); ++g) {
+      grid_choice& choice = r.grids.emplace_back();
+      choice.place = s.place_of(g);
+      if (given_.memory <= 0) choice.limit = prices_.memory(s.prices_of(g));
     }
-    if (s.devices * 2 <= available_) r.crossings = crossings(s, grids);
     return r;
+  }
+  // Of the kind of this segment, on a grid of the shape.
+  std::vector<variant> variants_of(int first, shape_info const& s, int grid) const {
+    grid_costs<costs> const& g = costs_on(s.prices_of(grid), s.grids[static_cast<std::size_t>(grid)]);
+    segment const& of = model_.segments[static_cast<std::size_t>(first)];
+    if (spreads(first, s)) return {{std::make_shared<table const>(place_of(first, s, g)), false, false}};
+    const table_options how_made = options_of(s);
+    const std::size_t number = static_cast<std::size_t>(
+        std::find(how_made.fills.begin(), how_made.fills.end(), s.schedule.fills()) - how_made.fills.begin());
+    auto made = [&](way_to_run how) {
+      const bool splits = s.schedule.splits() && how.turns < 2;
+      const shared_tables::key key{of.kind,           s.devices, s.micro_batches, g.extent(1),
+                                   s.prices_of(grid), how.turns, how.rest,        splits};
+      return tables_.get(key, splits ? number : 0, [&] {
+        table_builder b(model_, rules_.on_cuts(), g, how_made, boundary_);
+        return b.build(of, first == 0, first + 1 == segments(), how);
+      });
+    };
+    const auto whole = made({});
+    std::vector<variant> variants;
+    const std::vector<way_to_run> ways = rules_.ways_of(first);
+    for (way_to_run const& how : ways)
+      if (!how.again || !s.schedule.keeps_all()) variants.push_back({how.turns > 1 ? made(how) : whole, how.again, false});
+    for (variant& v : variants) v.saves_memory_alone = v.replays && !ways.front().again && is_no_faster(*v.costs, *whole);
+    return variants;
   }
   grid_costs<costs> const& costs_on(int prices, std::pair<int, int> const& grid) const {
     return on_grids_.try_emplace({prices, grid}, prices_.of(prices), grid.first, grid.second).first->second;
@@ -383,6 +416,8 @@ class plan_space {
   std::vector<shape_info> shapes_;
   std::vector<shape_needs> needs_;  // by shape
   std::vector<int> counts_;         // of segments, by kind
+  int main_kind_ = 0;               // the kind of whose segments there is the most to do, but for those that may be spread
+  std::map<std::tuple<int, std::vector<int>, std::vector<std::pair<int, int>>>, int> parts_;  // by tables, places, grids
   problem problem_;
   mutable std::map<std::tuple<int, int, int, int, int, int, int>, table_key>
       keys_;  // by kind, devices, micro-batches, inner dimension of the grid, variant, schedule, place

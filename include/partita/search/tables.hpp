@@ -7,8 +7,6 @@
 #include <partita/search/known_changes.hpp>
 #include <partita/search/option_costs.hpp>
 
-#include <partita/core/begin_planning_code.hpp>
-
 namespace partita::spaces {
 
 // What the variables of a table stand for.
@@ -194,7 +192,11 @@ template <class Costs> class table_builder {
       const double times = along >= 0 ? how.turns : 1;
       const std::array<std::size_t, max_rank> extents = cuts_.extents_of(x.tensor, along, how.turns);
       changes<Costs>& change = changes_.of(bytes / times, extents, about.as->rank);
-      auto held_in_turn = [&](lies const& l) { return bytes / times * grid_.share(l, extents.data()); };
+      auto held_in_turns = [&](std::vector<lies> const& all) {
+        std::vector<double> held;
+        for (lies const& l : all) held.push_back(bytes / times * grid_.share(l, extents.data()));
+        return held;
+      };
       const int from = x.from_op < 0 ? 0 : variable_of[static_cast<std::size_t>(x.from_op)];
       // As it is made, and as the maker reads the gradient: where the value was partial, whole.
       std::vector<lies> made_as, gradient_wanted;
@@ -247,12 +249,14 @@ template <class Costs> class table_builder {
       auto arrivals = [&](std::vector<lies> const& have, std::vector<lies> const& want, keeping const& how_kept,
                           std::vector<lies> const& back, std::vector<lies> const& back_to) {
         std::vector<cost> costs(have.size() * want.size());
+        const std::vector<double> bytes_had = held_in_turns(have), bytes_wanted = held_in_turns(want),
+                                  bytes_back = held_in_turns(back), bytes_back_to = held_in_turns(back_to);
         for (std::size_t i = 0, at = 0; i < have.size(); ++i)
           for (std::size_t j = 0; j < want.size(); ++j, ++at) {
             cost& c = costs[at];
             c.forward = times * change.seconds(have[i], want[j]);
             if (c.forward > 0) {  // what is sent, what arrives, and what it is packed in on the way
-              const double sent = held_in_turn(have[i]), arrives = held_in_turn(want[j]);
+              const double sent = bytes_had[i], arrives = bytes_wanted[j];
               c.transient = sent + (how_kept.kept ? 1 : 2) * arrives;
               if (how_kept.kept) c.kept = arrives;
               if (how_kept.waits) c.waiting = arrives;
@@ -261,7 +265,7 @@ template <class Costs> class table_builder {
               if (how_kept.waits && !as_it_waits.empty()) c.waiting = as_it_waits[i];
             }
             if (about.differentiable) c.backward = times * change.seconds(back[j], back_to[i]);
-            if (c.backward > 0) c.transient = std::max(c.transient, 2 * held_in_turn(back[j]) + held_in_turn(back_to[i]));
+            if (c.backward > 0) c.transient = std::max(c.transient, 2 * bytes_back[j] + bytes_back_to[i]);
             if (!how_kept.copies.empty() && !(how_kept.first && x.from_op >= 0 && back[j] == back_to[i])) {
               c.waiting += how_kept.copies[j];
               c.held += how_kept.copies[j];
@@ -377,5 +381,3 @@ template <class Costs> class table_builder {
 };
 
 }  // namespace partita::spaces
-
-#include <partita/core/end_planning_code.hpp>
