@@ -117,13 +117,12 @@ std::set<int> check_plans(model_of_processes const& model, std::vector<named_pla
 
 TEST_CASE("every policy over processes makes the bits of threads and the result of one device") {
   const models::sizes sizes{.samples = 8};
-  std::vector<named_plan> plans;
+  const std::vector<named_plan> plans = common_plans<models::position, models::head, models::inner>(sizes);
   using namespace pt::policy;
-  for (named_plan const& p : common_plans<models::position, models::head, models::inner>(sizes)) plans.push_back(p);
-  for (named_plan const& p : expert_plans<models::expert, models::position, models::inner>()) plans.push_back(p);
   // Eight processes share few cores: every second of what policy/models has tried on threads.
   const model_of_processes model(sizes);
   std::set<int> sizes_of_worlds = check_plans(model, plans, drawn(2, 1));
+  sizes_of_worlds.merge(check_plans(model, expert_plans<models::expert, models::position, models::inner>(), drawn(2, 1)));
   sizes_of_worlds.merge(
       check_plans(model, {composed("data 5, zero 2", data_parallel_of{5}, zero_of{2, 5}),
                           composed("data 7, zero 3", data_parallel_of{7}, zero_of{3, 7}),

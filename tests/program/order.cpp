@@ -78,15 +78,15 @@ template <class P> int wrong_pairs(P const& p, ordered const& o) {
 }  // namespace
 
 TEST_CASE("random plans: every edge is respected, whatever ops take") {
-  int plans = 0, wishes = 0;
-  for (unsigned seed = 0; seed < pt::testing::drawn_sanitized(40, 120); ++seed) {
+  const unsigned plans = pt::testing::drawn_sanitized(40, 120);
+  int wishes = 0;
+  for (unsigned seed = 0; seed < plans; ++seed) {
     std::mt19937 random(seed);
     planned<gpt> p(gpt{{1 + static_cast<int>(seed % 2), seed % 3 != 0}, {}, {}, {}});
     const std::string words = random_plan(p.plan, random, 8).make();
     p.complete();
     INFO("seed ", seed, ": ", words);
     REQUIRE(describe(p.wrong_with) == "");
-    ++plans;
     wishes += p.plan.wishes().size;
     std::vector<std::int64_t> ticks;
     for (int id = 0; id < p.c.nodes.size; ++id) ticks.push_back(static_cast<std::int64_t>(random() % 1000));
@@ -114,8 +114,7 @@ TEST_CASE("random plans: every edge is respected, whatever ops take") {
     for (int w = o.ig.instances; w < o.ig.vertices; ++w)
       CHECK(latest[static_cast<std::size_t>(w)] < earliest[static_cast<std::size_t>(w)]);
   }
-  CHECK(plans == 120);
-  CHECK(wishes > 100);
+  CHECK(wishes > static_cast<int>(plans / 2));
 }
 
 TEST_CASE("the order is the same every time it is made") {

@@ -72,13 +72,15 @@ std::vector<named_plan> plans_on_eight() {
       composed("data 2, interlaced 4 x 2", data_parallel_of{2}, interlaced_pipeline_of{4, 2})};
 }
 // In a run that is not long each plan is tried in one of the types.
-void check(random_case const& c, pt::dtype type, std::initializer_list<std::vector<named_plan>> all, unsigned seed = 1) {
+void check(random_case const& c, pt::dtype type, std::initializer_list<std::vector<named_plan>> lists, unsigned seed = 1) {
   const auto trial = make_pretended_trial(c, seed, type, type == pt::bf16 ? 3 : 2);
-  const bool second = type == pt::bf16 && seed == 1;
+  const bool all = drawn(0, 1) == 1;
+  // Seed 2, for another optimizer, takes in bf16 what seed 1 leaves to f32.
+  const unsigned parity = type == pt::bf16 && seed == 1 ? 1 : 0;
   unsigned which = 0;
-  for (std::vector<named_plan> const& plans : all)
+  for (std::vector<named_plan> const& plans : lists)
     for (named_plan const& p : plans) {
-      if (which++ % drawn(2, 1) != (second ? drawn(1, 0) : 0)) continue;
+      if (which++ % 2 != parity && !all) continue;
       const std::string fault = trial->fault(p.make);
       CHECK_MESSAGE(fault.empty(), name_of(type), ", ", p.name, ": ", fault);
     }
@@ -100,19 +102,20 @@ TEST_CASE("policies on eight pretended GPUs do what one device of the CPU does")
 }
 
 TEST_CASE("processes with a pretended GPU each, whose steps are captured, do what one device of the CPU does") {
-  const auto check_captured = [](random_case const& c, std::initializer_list<std::vector<named_plan>> all) {
+  const auto check_captured = [](random_case const& c, std::vector<named_plan> const& plans, unsigned every) {
     const auto trial = make_pretended_trial(c, 1, pt::f32, 3);
-    unsigned which = 0;
-    for (std::vector<named_plan> const& plans : all)
-      for (named_plan const& p : plans) {
-        if (which++ % drawn(2, 1) != 0) continue;
-        const std::string fault = trial->fault_of_captured(p.make);
-        CHECK_MESSAGE(fault.empty(), p.name, ": ", fault);
-      }
+    for (std::size_t i = 0; i < plans.size(); i += every) {
+      named_plan const& p = plans[i];
+      const std::string fault = trial->fault_of_captured(p.make);
+      CHECK_MESSAGE(fault.empty(), p.name, ": ", fault);
+    }
   };
-  check_captured(gpt(), {plans_on_eight(), interlaced_plans<axes::vocabulary>(), ring_plans<axes::position>()});
-  check_captured(passes(), {plans_of_passes()});
-  check_captured(mixture(false), {expert_plans<axes::expert, axes::position, axes::inner>()});
+  const unsigned every = drawn(2, 1);
+  check_captured(gpt(), plans_on_eight(), 1);
+  check_captured(gpt(), interlaced_plans<axes::vocabulary>(), every);
+  check_captured(gpt(), ring_plans<axes::position>(), every);
+  check_captured(passes(), plans_of_passes(), every);
+  check_captured(mixture(false), expert_plans<axes::expert, axes::position, axes::inner>(), every);
 }
 
 TEST_CASE("gradients that are summed over micro-batches in bf16") {
