@@ -13,7 +13,7 @@ namespace partita::spaces {
 
 struct exact_outcome : outcome {
   // What was looked at.
-  long configurations = 0, bounded = 0, solved = 0, listed = 0, eliminations = 0, shapes = 0;
+  long configurations = 0, bounded = 0, solved = 0, listed = 0, eliminations = 0;
   // Per configuration: seconds that no choice in it takes less than, and those of the best one known or infinite.
   std::vector<double> bounds, times;
 };
@@ -186,7 +186,6 @@ inline exact_outcome exact(problem const& p, exact_options const& how = {}, choi
   }
   r.lower_bound = left;
   r.eliminations = shapes.eliminations();
-  r.shapes = shapes.made();
   // Where nothing is found and nothing shows that there is nothing, what fits with the least memory is the start of another try.
   if (!r.best.found() && r.lower_bound < infinite && how.faster_than == infinite) {
     std::vector<int> unsettled;

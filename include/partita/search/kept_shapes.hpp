@@ -23,14 +23,12 @@ class kept_shapes {
     related& x = with(id);
     auto& own = x.shapes[id];
     if (own) return *own;
+    if (x.shapes.size() == 1) make_room(tables_of(id), true);
     own = std::make_unique<shape_solver>(p_.make_shape(id),
                                          [&](std::vector<variant> const& variants) { return x.known(variants); });
-    bool fresh = false;
     for (int g = 0; g < own->grids(); ++g)
       for (int k = 0; k < own->grid(g).kinds(); ++k)
-        fresh |=
-            x.add(own->of().grids[static_cast<std::size_t>(g)].kinds[static_cast<std::size_t>(k)], own->grid(g).shared_kind(k));
-    made_ += fresh;
+        x.add(own->of().grids[static_cast<std::size_t>(g)].kinds[static_cast<std::size_t>(k)], own->grid(g).shared_kind(k));
     return *own;
   }
   // What the shape's part tells of a configuration (least_of_part.hpp); 0 where there is none.
@@ -55,8 +53,6 @@ class kept_shapes {
   // It is kept until it is released as often as it was held.
   void hold(int id) { ++all_.at(tables_of(id)).holders; }
   void release(int id) { --all_.at(tables_of(id)).holders; }
-  // How many were made that had tables of their own.
-  long made() const { return made_; }
   long eliminations() const {
     long n = gone_;
     for (auto const& x : all_) n += eliminations(x.second);
@@ -64,7 +60,7 @@ class kept_shapes {
   }
 
  private:
-  static constexpr std::size_t most = 16;  // that share no tables
+  static constexpr std::size_t most = 16;  // that share no tables, and as many of which there are parts alone
   struct kind {
     std::vector<variant> const* of;  // of the first shape or part that had it
     std::shared_ptr<kind_solver> solver;
@@ -82,17 +78,14 @@ class kept_shapes {
           if (same_tables(*k.of, variants)) return k.solver;
       return nullptr;
     }
-    // False: it is known.
-    bool add(std::vector<variant> const& variants, std::shared_ptr<kind_solver> solver) {
-      if (known(variants)) return false;
-      kinds[variants.front().costs.get()].push_back({&variants, std::move(solver)});
-      return true;
+    void add(std::vector<variant> const& variants, std::shared_ptr<kind_solver> solver) {
+      if (!known(variants)) kinds[variants.front().costs.get()].push_back({&variants, std::move(solver)});
     }
   };
   related& with(int id) {
     const auto [place, fresh] = all_.try_emplace(tables_of(id));
     place->second.last = ++now_;
-    if (fresh) make_room(place->first);
+    if (fresh) make_room(place->first, false);
     return place->second;
   }
   static bool same_tables(std::vector<variant> const& a, std::vector<variant> const& b) {
@@ -106,13 +99,17 @@ class kept_shapes {
       for (kind const& k : with_table.second) n += k.solver->eliminations();
     return n;
   }
-  void make_room(int for_these) {
-    if (all_.size() <= most) return;
+  // Parts are counted by themselves: most of them are looked at once, and must not take the place of shapes.
+  void make_room(int for_these, bool whole) {
+    std::size_t alike = 0;
     auto oldest = all_.end();
-    for (auto at = all_.begin(); at != all_.end(); ++at)
+    for (auto at = all_.begin(); at != all_.end(); ++at) {
+      if (at->second.shapes.empty() == whole) continue;
+      ++alike;
       if (at->first != for_these && at->second.holders == 0 && (oldest == all_.end() || at->second.last < oldest->second.last))
         oldest = at;
-    if (oldest == all_.end()) return;
+    }
+    if (alike <= most || oldest == all_.end()) return;
     gone_ += eliminations(oldest->second);
     all_.erase(oldest);
   }
@@ -120,7 +117,7 @@ class kept_shapes {
   problem const& p_;
   std::map<int, related> all_;
   std::map<int, least_of_part> of_parts_;
-  long now_ = 0, made_ = 0, gone_ = 0;  // gone: eliminations of what is not kept any more
+  long now_ = 0, gone_ = 0;  // gone: eliminations of what is not kept any more
 };
 
 }  // namespace partita::spaces

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <partita/core/text.hpp>
+#include <partita/search/check_constraints.hpp>
 #include <partita/search/cut_options.hpp>
 #include <partita/search/kinds.hpp>
 #include <partita/search/space_rules.hpp>
@@ -118,14 +119,29 @@ template <class Model, class Fact> constexpr auto list() {
   return all;
 }
 
+template <class Model, int Outer, int Inner, int MicroBatches, class... Constraint> constexpr auto list_of_cuts() {
+  using training_type = as_training<Model>;
+  constexpr auto of_model = [](auto&& question) {
+    recorder<planning_only, training_type> g;
+    trace(g, training_type{});
+    return question(spaces::find_segments(g, g.forward_count));
+  };
+  constexpr bool named = of_model(
+      [](spaces::segmented_model const& m) { return spaces::unmatched_name(m, constrained<Constraint...>()).name.empty(); });
+  constexpr bool equal = of_model([](spaces::segmented_model const& m) { return m.samples % MicroBatches == 0; });
+  static_assert(named, "a constraint names what the model does not have");
+  static_assert(equal, "micro-batches are equal: their number divides the batch");
+  return list<Model, cuts_on_a_grid<Outer, Inner, MicroBatches, Constraint...>>();
+}
+
 }  // namespace detail::known_of_model
 
 // Of a model whose extents are static, in the order of the model's ops.
 template <class Model>
 inline constexpr auto legal_cuts = detail::known_of_model::list<Model, detail::known_of_model::cuts_of_ops>();
 // Inside constraints on cuts (`pt::only`), of so many micro-batches.
-template <class Model, int Outer, int Inner = 1, int MicroBatches = 1, class... Constraint> inline constexpr auto candidate_cuts =
-    detail::known_of_model::list<Model, detail::known_of_model::cuts_on_a_grid<Outer, Inner, MicroBatches, Constraint...>>();
+template <class Model, int Outer, int Inner = 1, int MicroBatches = 1, class... Constraint>
+inline constexpr auto candidate_cuts = detail::known_of_model::list_of_cuts<Model, Outer, Inner, MicroBatches, Constraint...>();
 template <class Model>
 inline constexpr auto followers = detail::known_of_model::list<Model, detail::known_of_model::ops_that_follow>();
 template <class Model>

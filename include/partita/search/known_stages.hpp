@@ -35,9 +35,10 @@ struct known_stage {
   int grid = 0;
   std::vector<run_of_segments> runs;
   matrix time, worth, mixed;
-  bool fits = false;                           // as far as is known
-  std::vector<double> const* found = nullptr;  // multipliers that were of use to others on this grid and at this place
-  std::size_t multipliers = 0;                 // of them the bounds were made with
+  bool fits = false;  // as far as is known
+  std::vector<double> const* found =
+      nullptr;                  // multipliers that were of use to others on this grid and at this place, or are expected to be
+  std::size_t multipliers = 0;  // of them the bounds were made with
   std::unique_ptr<stage_problem> solved;
 
   // May there be ways that are not listed?

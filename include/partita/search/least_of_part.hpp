@@ -1,5 +1,5 @@
-// What the tables of one kind of segment tell of every configuration of a shape: a bound that is known before the other tables
-// are made, those under schedules in which gradients of weights fill bubbles, and what is spread.
+// What the tables of one kind of segment tell of every configuration of a shape, under all schedules. It is a bound that is known
+// before the tables of other kinds are made, before those in which gradients of weights fill bubbles, and before ways to spread.
 //
 // A step takes fill * sum_s t_s + max_s ((m - fill) t_s + g_s), no less than the sum over segments of
 // share (m t + g) + (1 - share) fill t, where the shares of all stages add up to 1 (place_needs.hpp): for the kind each at its

@@ -159,8 +159,8 @@ struct shape {
   }
 };
 
-// The grids of a shape with the tables of one kind of segment alone, as under schedules in which that may run again and gradients
-// of weights are made with those of inputs: of all kinds the one that takes the longest.
+// The grids of a shape with the tables of one kind of segment alone, which lies on stages under all schedules: as under those in
+// which it may run again and gradients of weights are made with those of inputs.
 struct shape_part {
   int kind = 0;
   shape of;  // each grid has this kind and no other

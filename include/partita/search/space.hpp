@@ -169,11 +169,11 @@ class plan_space {
     problem_.limit = given_.memory > 0 ? given_.memory : most_memory(*costs_, available_);
     const least_figures figures(model_, *costs_);
     const double held = figures.held();
-    main_kind_ = longest_of(figures.work());
     std::vector<searched_schedule> schedules = searched_schedule::all_of(given_), interlaced;
     std::copy_if(schedules.begin(), schedules.end(), std::back_inserter(interlaced), [](auto const& s) { return s.spreads(); });
     std::erase_if(schedules, [](auto const& s) { return s.spreads(); });
     if (!spread_.any() || !given_.regions.empty()) interlaced.clear();
+    main_kind_ = longest_of(figures.work(), !interlaced.empty());
     std::vector<int> stages = given_.stages;
     if (stages.empty())
       for (int p = 1; p <= segments(); ++p) stages.push_back(p);
@@ -209,12 +209,13 @@ class plan_space {
     problem_.make_part = [this](int id) { return make_part(shapes_[static_cast<std::size_t>(id)]); };
     problem_.needs = [this](int id) { return needs_[static_cast<std::size_t>(id)]; };
   }
-  // By seconds of a segment: the kind whose segments take the longest, but for those that may be spread.
-  int longest_of(std::vector<double> const& seconds) const {
+  // By seconds of a segment: the kind whose segments take the longest. Where schedules are searched that spread segments, it is
+  // none of these.
+  int longest_of(std::vector<double> const& seconds, bool spreads) const {
     int longest = 0;
     double most = -1;
     for (std::size_t k = 0; k < seconds.size(); ++k)
-      if (const double all = counts_[k] * seconds[k]; all > most && !spread_.contains(model_.first_of_kind[k])) {
+      if (const double all = counts_[k] * seconds[k]; all > most && !(spreads && spread_.contains(model_.first_of_kind[k]))) {
         most = all;
         longest = static_cast<int>(k);
       }
@@ -416,7 +417,7 @@ class plan_space {
   std::vector<shape_info> shapes_;
   std::vector<shape_needs> needs_;  // by shape
   std::vector<int> counts_;         // of segments, by kind
-  int main_kind_ = 0;               // the kind of whose segments there is the most to do, but for those that may be spread
+  int main_kind_ = 0;               // whose segments take the longest, by work
   std::map<std::tuple<int, std::vector<int>, std::vector<std::pair<int, int>>>, int> parts_;  // by tables, places, grids
   problem problem_;
   mutable std::map<std::tuple<int, int, int, int, int, int, int>, table_key>
