@@ -65,3 +65,13 @@ TEST_CASE("an interleaved plan is read as a point that makes it where stages hav
   const spaces::plan_space space(g, g.forward_count, prices, given);
   CHECK(spaces::plan_reader(space, found.plan).read().is_of_space());
 }
+
+TEST_CASE("a plan whose phases are no chunks is read as the point next to it") {
+  const costs prices(testing::slow_cluster());
+  const constraints given = constrained<only::stages<2>, only::devices_per_stage<1>, only::micro_batches<4>>();
+  auto found = search<model>(prices, given, {}, std::vector<binding>{});
+  found.plan.op_assign(found.plan.ops(), phase{"layer", 1});
+  auto const& g = found.plan.traced();
+  const spaces::plan_space space(g, g.forward_count, prices, given);
+  CHECK(spaces::plan_reader(space, found.plan).read().point.found());
+}

@@ -36,6 +36,10 @@ class plan_reader {
   point_of_plan read() {
     point_of_plan r;
     if (!read_stages(r.differs)) return r;
+    // A phase may be of something else than chunks.
+    const bool in_a_row = std::is_sorted(stage_of_.begin(), stage_of_.end());
+    if (in_a_row && std::none_of(p_.configurations.begin(), p_.configurations.end(), [&](auto const& c) { return may_be(c); }))
+      chunks_ = 1;
     // What fits is looked for everywhere first: a plan that does not fit in one configuration may fit in another.
     for (const bool fits : {true, false})
       for (std::size_t c = 0; c < p_.configurations.size() && !r.is_of_space(); ++c)
