@@ -99,13 +99,17 @@ struct blocks_that_repeat {
     }
   }
 };
-// `Fact`: one of those above.
-template <class Model, class Fact> constexpr void visit_facts(auto&& visit) {
+// Asks the segments of a model, whose kinds have names.
+template <class Model> constexpr auto ask(auto&& question) {
   recorder<planning_only, as_training<Model>> g;
   trace(g, as_training<Model>{});
   spaces::segmented_model m = spaces::find_segments(g, g.forward_count);
   spaces::name_kinds(m);
-  Fact::visit_all(m, visit);
+  return question(m);
+}
+// `Fact`: one of those above.
+template <class Model, class Fact> constexpr void visit_facts(auto&& visit) {
+  ask<Model>([&](spaces::segmented_model& m) { Fact::visit_all(m, visit); });
 }
 template <class Model, class Fact> constexpr std::size_t count() {
   std::size_t n = 0;
@@ -120,15 +124,9 @@ template <class Model, class Fact> constexpr auto list() {
 }
 
 template <class Model, int Outer, int Inner, int MicroBatches, class... Constraint> constexpr auto list_of_cuts() {
-  using training_type = as_training<Model>;
-  constexpr auto of_model = [](auto&& question) {
-    recorder<planning_only, training_type> g;
-    trace(g, training_type{});
-    return question(spaces::find_segments(g, g.forward_count));
-  };
-  constexpr bool named = of_model(
+  constexpr bool named = ask<Model>(
       [](spaces::segmented_model const& m) { return spaces::unmatched_name(m, constrained<Constraint...>()).name.empty(); });
-  constexpr bool equal = of_model([](spaces::segmented_model const& m) { return m.samples % MicroBatches == 0; });
+  constexpr bool equal = ask<Model>([](spaces::segmented_model const& m) { return m.samples % MicroBatches == 0; });
   static_assert(named, "a constraint names what the model does not have");
   static_assert(equal, "micro-batches are equal: their number divides the batch");
   return list<Model, cuts_on_a_grid<Outer, Inner, MicroBatches, Constraint...>>();
